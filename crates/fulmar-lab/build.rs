@@ -25,6 +25,7 @@ const DECISIVE: &[&str] = &[
     "src/scenario.rs",
     "src/meter.rs",
     "src/outcome.rs",
+    "src/outcome",
 ];
 
 fn git(arguments: &[&str]) -> Option<String> {

@@ -19,8 +19,8 @@ pub struct LinkConfig {
     pub rate: LinkRate,
     /// Propagation delay, after the last byte has left the transmitter.
     pub delay: Duration,
-    /// Added to the delay, by the time at which a packet leaves the transmitter. Queues that are given in bandwidth-delay products
-    /// do not count it.
+    /// Added to the delay, by the time at which a packet leaves the transmitter. Queues that are given in
+    /// bandwidth-delay products do not count it.
     pub added_delay: Option<Steps<Duration>>,
     /// Added to both, drawn for each packet.
     pub jitter: Jitter,

@@ -139,8 +139,8 @@ prop_compose! {
         let order = if free { Order::Free } else { Order::Kept };
         let loss_place = if before { LossPlace::BeforeQueue } else { LossPlace::Wire };
         LinkConfig {
-            rate, delay, added_delay, jitter, order, queue, loss, loss_place, mark, mark_threshold, duplicate, corrupt, mtu_bytes,
-            blackouts, stalls, policer,
+            rate, delay, added_delay, jitter, order, queue, loss, loss_place, mark, mark_threshold, duplicate,
+            corrupt, mtu_bytes, blackouts, stalls, policer,
         }
     }
 }

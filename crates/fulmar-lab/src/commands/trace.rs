@@ -4,19 +4,20 @@ use crate::link::traces;
 
 /// Write a trace of a changing path in mahimahi's format, for other emulators
 ///
-/// Here the traces are known by name: --rate trace:lte-walk --loss trace:lte-walk. Files are taken as well, by
-/// --rate, --delay and --loss trace:FILE:
+/// Here the traces are known by name: --rate trace:lte-walk --loss trace:lte-walk. Files are taken as well,
+/// by --rate, --delay and --loss trace:FILE:
 ///
-/// - mahimahi's format: each line is the millisecond at which 1500 bytes may pass; of losses the millisecond in
-///   which everything is lost, and the last the length of the trace. Recorded rates are at
-///   github.com/ravinet/mahimahi (traces/: LTE and older networks) and github.com/SpaceNetLab/LeoCC (Starlink, *.bw).
+/// - mahimahi's format: each line is the millisecond at which 1500 bytes may pass; of losses the millisecond
+///   in which everything is lost, and the last the length of the trace. Recorded rates are at
+///   github.com/ravinet/mahimahi (traces/: LTE and older networks) and github.com/SpaceNetLab/LeoCC
+///   (Starlink, *.bw).
 ///
 /// - LeoCC's delays (*.delay): one way in ms, a line for each 10 ms.
 ///
 /// - a time and a rate a line, as in 12.5s 800k.
 ///
-/// - CSV with a head: time_s and any of rate_mbps, delay_ms (one way), loss_percent. Other columns are left out.
-///   One file serves all three flags.
+/// - CSV with a head: time_s and any of rate_mbps, delay_ms (one way), loss_percent. Other columns are left
+///   out. One file serves all three flags.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example:\n  fulmar-lab trace starlink > starlink.down && mm-link starlink.down starlink.down"

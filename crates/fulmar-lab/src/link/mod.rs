@@ -36,8 +36,8 @@ pub type AddedDelay = Option<Steps<Duration>>;
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Link")]
 pub struct LinkSpec {
-    /// Rate of whole IP packets: 64k, 100M, unlimited, in steps 100M,5s:10M,10s:100M, or trace:lte-walk, trace:FILE
-    /// (`fulmar-lab trace`)
+    /// Rate of whole IP packets: 64k, 100M, unlimited, in steps 100M,5s:10M,10s:100M, or trace:lte-walk or a
+    /// file (`fulmar-lab trace`)
     #[arg(long, default_value = "100M", value_parser = rate)]
     pub rate: LinkRate,
     /// Round-trip time without queueing
@@ -46,8 +46,8 @@ pub struct LinkSpec {
     /// One-way delay to the receiver; what is left of the round-trip time is the way back [default: half]
     #[arg(long, value_name = "TIME", value_parser = parse::duration)]
     pub forward_delay: Option<Duration>,
-    /// Delay over time, one way, added to the round trip's: trace:FILE, a number of ms a line for each 10 ms, or a table (`fulmar-lab
-    /// trace`). Queues in bandwidth-delay products do not count it
+    /// Delay over time, one way, added to the round trip's: trace:FILE, in ms a line for each 10 ms, or a
+    /// table (`fulmar-lab trace`). Queues in bandwidth-delay products do not count it
     #[arg(long, value_name = "TRACE", default_value = "none", value_parser = delay)]
     pub delay: AddedDelay,
     /// Queue in bandwidth-delay products (drop-tail)

@@ -6,8 +6,8 @@
 //! 0.5,13.6,44,2.5
 //! ```
 //!
-//! Columns stand in any order, others are left out, `#` begins a comment. A row is valid until the next one; the last is as long as
-//! the one before it, and then all begins again.
+//! Columns stand in any order, others are left out, `#` begins a comment. A row is valid until the next one;
+//! the last is as long as the one before it, and then all begins again.
 
 use std::time::Duration;
 

@@ -69,8 +69,8 @@ fn row(line: &Line<'_>, experiments: &[ResultRow]) -> ResultRow {
     }
 }
 
-/// Takes `1 of 3 claims hold, not: this; that, open: a third. Because ..` apart: how many hold, those that do not, the undecided,
-/// and why.
+/// Takes `1 of 3 claims hold, not: this; that, open: a third. Because ..` apart: how many hold, those that do
+/// not, the undecided, and why.
 fn claims(evidence: &str) -> (&str, Vec<String>, Vec<String>, &str) {
     let (judged, why) = evidence.split_once(". ").unwrap_or((evidence, ""));
     let (rest, open) = judged.split_once(", open: ").unwrap_or((judged, ""));

@@ -357,8 +357,8 @@ impl Round<'_> {
         }
     }
 
-    /// Taken when a receiver has counted: at any other moment its count would be older than the sample, and the last of them,
-    /// shortly before the end, would show a rate that the path does not have.
+    /// Taken when a receiver has counted: at any other moment its count would be older than the sample, and
+    /// the last of them, shortly before the end, would show a rate that the path does not have.
     fn sample(&mut self, lane: usize, began: Instant) {
         let (t, views) = (began.elapsed().as_secs_f64(), self.paths.views());
         let seen = &mut self.lanes[lane];
