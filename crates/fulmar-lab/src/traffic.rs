@@ -184,8 +184,8 @@ impl FromStr for Datagrams {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{text}' is not BYTES/INTERVAL[/DEADLINE[/CLASS]], such as 120/16ms/40ms/repaired: 4 to 65507 \
-                 bytes; once, repaired or in-order"
+                "'{text}' is not BYTES/INTERVAL[/DEADLINE[/CLASS]], such as 120/16ms/40ms/repaired: 4 to \
+                 65507 bytes; once, repaired or in-order"
             )
         };
         let time = |text: &str| parse::duration(text).ok().filter(|time| !time.is_zero()).ok_or_else(wrong);

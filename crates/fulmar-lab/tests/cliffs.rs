@@ -58,9 +58,9 @@ fn half_of_all_packets_lost_is_believed() {
     }
 }
 
-/// What the queue of a fall drops is not the path's. It stayed in the estimate of loss, for a thousand packets
-/// at the new rate, so that the flow took itself for blind in a crowd and drained with it: down to a tenth of
-/// the new rate, ten seconds later and more.
+/// What the queue of a fall drops is not the path's. It stayed in the estimate of loss, for a thousand
+/// packets at the new rate, so that the flow took itself for blind in a crowd and drained with it: down to a
+/// tenth of the new rate, ten seconds later and more.
 #[test]
 fn a_fall_is_no_crowd() {
     let path = [("rate", "10M,10s:3M"), ("rtt", "600ms"), ("queue_bdp", "0.5")];

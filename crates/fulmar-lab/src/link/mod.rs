@@ -24,10 +24,8 @@ use fulmar_net::{
 use fulmar_proto::Rate;
 
 pub use back::Back;
+pub use recording::DELAY_MAX;
 use words::{delay, jitter, loss, rate, to};
-
-/// The longest round-trip time, and the longest jitter: beyond the moon, and far below where times overflow.
-pub const DELAY_MAX: Duration = Duration::from_secs(3600);
 
 /// Delay that changes over time.
 pub type AddedDelay = Option<Steps<Duration>>;

@@ -14,8 +14,9 @@ use std::time::Duration;
 use fulmar_net::{Probability, RateTrace, Steps};
 use fulmar_proto::Rate;
 
-use super::DELAY_MAX;
-
+/// The longest round-trip time, jitter and recorded delay: beyond the moon, and far below where times
+/// overflow.
+pub const DELAY_MAX: Duration = Duration::from_secs(3600);
 /// The column that every table has.
 const TIME: &str = "time_s";
 /// A rate beyond this is a mistake in the unit.
