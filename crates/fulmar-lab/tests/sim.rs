@@ -437,8 +437,8 @@ fn nothing_exceeds_the_link_however_flows_are_staggered() {
     }
 }
 
-/// A game of 60 packets a second and 120 bytes, both ways, at 10 % of losses and 60 ms: as plain packets, with
-/// repair, and beside a download on the same connection.
+/// A game of 60 packets a second and 120 bytes, both ways, at 10 % of losses and 60 ms: as plain packets,
+/// with repair, and beside a download on the same connection.
 #[test]
 fn a_game_has_its_packets_in_time_beside_a_download_too() {
     let path = link(&[("rtt", "60ms"), ("loss", "10%")]);

@@ -29,8 +29,8 @@ pub(super) struct Args {
     /// Profile of each flow, by commas: auto,tcp-fec-interleave:g=2,r=0.7,cubic (see `fulmar profiles`)
     #[arg(long, default_value = "auto", value_parser = ProfilesParser, hide_possible_values = true)]
     profile: Profiles,
-    /// Traffic of each flow, by commas: bulk, none, fixed:10MB, messages:1200/5ms, cbr:64k, voip, onoff:1s/2s,
-    /// web:100ms/30kB
+    /// Traffic of each flow, by commas: bulk, none, fixed:10MB, messages:1200/5ms, cbr:64k, voip,
+    /// onoff:1s/2s, web:100ms/30kB
     #[arg(long, default_value = "bulk", value_delimiter = ',')]
     traffic: Vec<Traffic>,
     /// Datagrams that the two ends of each flow send each other on its connection, beside its traffic: bytes,

@@ -17,7 +17,7 @@ use super::super::plan::IN_RANGE;
 use super::budget::{Budget, Clock, RECEIVE_MEMORY_BYTES};
 use super::halves::{self, Half};
 use super::parameters;
-use super::pipes::{self, Pipe};
+use super::pipes::{self, Letter, Pipe};
 use super::service::{answer, drain};
 use crate::settings::{client_config, server_config};
 use crate::world::Node;
@@ -73,24 +73,15 @@ impl Party {
     }
 }
 
-#[derive(Debug)]
-struct Letter {
-    to: usize,
-    from: SocketAddr,
-    bytes: Vec<u8>,
-    /// It is a piece of the stream between these, which leads to the first address.
-    piece_of: Option<(SocketAddr, SocketAddr)>,
-}
-
 /// Everything there is.
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) now: Instant,
     pub(super) parties: Vec<Party>,
     pub(super) budget: Budget,
-    mail: BTreeMap<(Instant, u64), Letter>,
-    count: u64,
-    chance: Draw,
+    pub(super) mail: BTreeMap<(Instant, u64), Letter>,
+    pub(super) count: u64,
+    pub(super) chance: Draw,
     loss_percent: u64,
     /// The server reads what hostile clients send.
     reads_all: bool,
@@ -100,7 +91,7 @@ pub(super) struct Field {
     unanswered: BTreeMap<ConnectionHandle, Vec<u8>>,
     halves: VecDeque<Half>,
     /// Streams, each way, by where they lead and from where.
-    pipes: BTreeMap<(SocketAddr, SocketAddr), Pipe>,
+    pub(super) pipes: BTreeMap<(SocketAddr, SocketAddr), Pipe>,
     /// What strangers were told to call the server.
     pub(super) told: Vec<ConnectionId>,
 }
@@ -233,26 +224,7 @@ impl Field {
         true
     }
 
-    /// A piece of a stream has come. Who reads what is no datagram gives the stream up, and its client comes by
-    /// another.
-    fn deliver_piece(&mut self, pipe: (SocketAddr, SocketAddr), to: usize, piece: &[u8]) {
-        let Some(stream) = self.pipes.get_mut(&pipe) else { return };
-        let datagrams = stream.on_piece(piece);
-        let is_broken = stream.is_broken();
-        for datagram in datagrams {
-            self.deliver(to, pipe.1, datagram);
-        }
-        if is_broken {
-            self.pipes.remove(&pipe);
-            self.pipes.remove(&(pipe.1, pipe.0));
-            let ends = [pipe.0, pipe.1];
-            for client in self.parties.iter_mut().skip(1).filter(|party| ends.contains(&party.node.addr)) {
-                client.node.addr = next(client.node.addr);
-            }
-        }
-    }
-
-    fn deliver(&mut self, to: usize, from: SocketAddr, mut bytes: Vec<u8>) {
+    pub(super) fn deliver(&mut self, to: usize, from: SocketAddr, mut bytes: Vec<u8>) {
         let code = self.code_of(to, from);
         let party = &mut self.parties[to];
         if party.is_deaf {
@@ -367,54 +339,6 @@ impl Field {
         self.count += 1;
         let at = self.now + self.chance.millis(1, 15);
         self.mail.insert((at, self.count), Letter { to, from, bytes, piece_of: None });
-    }
-
-    /// Clients come by streams from now on, each if a coin says so. True if one does.
-    pub(super) fn shut_udp(&mut self, draw: &mut Draw) -> bool {
-        for party in self.parties.iter_mut().skip(1).filter(|_| draw.one_in(2)) {
-            party.node.addr = pipes::by_stream(party.node.addr, 0);
-        }
-        self.parties.iter().any(|party| pipes::number(party.node.addr).is_some())
-    }
-
-    /// Whether one end comes by a stream, and the other is its server. Whose address that is cannot be said by
-    /// others: nobody gets into a stream of others.
-    fn is_piped(&self, from: SocketAddr, to: usize) -> bool {
-        let (server, to) = (self.parties[SERVER].node.addr, self.parties[to].node.addr);
-        (from == server && pipes::number(to).is_some()) || (to == server && pipes::number(from).is_some())
-    }
-
-    /// Bytes are written into a stream.
-    fn write(&mut self, from: SocketAddr, to: usize, bytes: &[u8], is_noise: bool) {
-        let pipe = (self.parties[to].node.addr, from);
-        let stream = self.pipes.entry(pipe).or_insert_with(|| Pipe::new(self.now));
-        if is_noise {
-            stream.on_noise();
-        }
-        for (at, bytes) in stream.pieces(self.now, bytes, &mut self.chance) {
-            self.count += 1;
-            self.mail.insert((at, self.count), Letter { to, from, bytes, piece_of: Some(pipe) });
-        }
-    }
-
-    /// A hostile end writes noise into a stream of its own: often lengths that are kept, and then are not.
-    pub(super) fn babble(&mut self, draw: &mut Draw) {
-        let server = &self.parties[SERVER];
-        let (is_server_hostile, from) = (server.is_hostile, server.node.addr);
-        let piped: Vec<_> = (1..self.parties.len())
-            .filter(|&place| pipes::number(self.parties[place].node.addr).is_some())
-            .filter(|&place| is_server_hostile || self.parties[place].is_hostile)
-            .collect();
-        if piped.is_empty() {
-            return;
-        }
-        let place = draw.of(&piped);
-        let length = draw.log_between(1, 3000);
-        let noise = super::frames::noise(draw, length);
-        let noise = if draw.one_in(4) { noise } else { pipes::framed(&noise) };
-        let (from, to) =
-            if is_server_hostile { (from, place) } else { (self.parties[place].node.addr, SERVER) };
-        self.write(from, to, &noise, true);
     }
 
     /// One of the last datagrams that were on their way, and to whom.
@@ -559,11 +483,6 @@ impl Field {
 /// An endpoint's answer is one of its refusals.
 fn is_refusal(answer: &[u8]) -> bool {
     matches!(peek(answer, ConnectionId::LEN_MIN), Ok(Peeked::Long { ty: LongType::Initial, .. }))
-}
-
-/// The same client by its next stream.
-fn next(address: SocketAddr) -> SocketAddr {
-    pipes::by_stream(address, pipes::number(address).map_or(0, |number| number + 1))
 }
 
 fn seed_bytes(seed: u64, place: u64) -> [u8; 32] {

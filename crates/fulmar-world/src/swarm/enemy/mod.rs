@@ -26,6 +26,7 @@ mod honest;
 mod parameters;
 mod pipes;
 mod service;
+mod streams;
 
 use std::time::Duration;
 

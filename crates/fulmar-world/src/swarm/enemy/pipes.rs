@@ -1,8 +1,8 @@
 //! Clients that come by byte streams, where UDP is shut: what is cut out of them, and what hostile ends write
 //! into them.
 //!
-//! A stream loses nothing and keeps the order, and comes in pieces of any length. An end that reads what is no
-//! datagram gives the stream up.
+//! A stream loses nothing and keeps the order, and comes in pieces of any length. An end that reads what is
+//! no datagram gives the stream up.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -13,6 +13,16 @@ use super::super::draw::Draw;
 
 /// To the protocol the address of a stream is one that no datagram has (`fulmar::origins`).
 const LABEL: u32 = 1 << 31;
+
+/// What is on its way to somebody.
+#[derive(Debug)]
+pub(super) struct Letter {
+    pub(super) to: usize,
+    pub(super) from: SocketAddr,
+    pub(super) bytes: Vec<u8>,
+    /// It is a piece of the stream between these, which leads to the first address.
+    pub(super) piece_of: Option<(SocketAddr, SocketAddr)>,
+}
 
 /// One way of a stream.
 #[derive(Debug)]
