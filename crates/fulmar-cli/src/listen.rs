@@ -1,7 +1,9 @@
 //! Where to listen, as people say it.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use crate::reach::{DEFAULT_PORT, any_address};
 
@@ -10,6 +12,68 @@ const PORTS_MAX: usize = 1024;
 
 /// What clients are told has room for so many ranges.
 const RANGES_MAX: usize = 16;
+
+/// Ports of one address, as ranges in order and apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ports(Vec<RangeInclusive<u16>>);
+
+impl Ports {
+    /// These, in any order.
+    pub fn new(mut all: Vec<RangeInclusive<u16>>) -> Self {
+        all.sort_by_key(|range| *range.start());
+        let mut apart: Vec<RangeInclusive<u16>> = Vec::new();
+        for range in all {
+            match apart.last_mut() {
+                Some(last) if *range.start() <= last.end().saturating_add(1) => {
+                    *last = *last.start()..=*last.end().max(range.end());
+                }
+                _ => apart.push(range),
+            }
+        }
+        Self(apart)
+    }
+
+    /// The ranges.
+    pub fn ranges(&self) -> &[RangeInclusive<u16>] {
+        &self.0
+    }
+
+    /// Each of them.
+    pub fn each(&self) -> impl Iterator<Item = u16> + Clone + '_ {
+        self.0.iter().cloned().flatten()
+    }
+
+    fn check(&self, text: &str) -> Result<(), String> {
+        if self.each().count() > PORTS_MAX || self.0.len() > RANGES_MAX {
+            return Err(format!("`{text}` are too many ports: at most {PORTS_MAX}, in {RANGES_MAX} ranges"));
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Ports {
+    type Err = String;
+
+    /// Ports and ranges of them, separated by commas.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ports = Self::new(text.split(',').map(parse_ports).collect::<Result<_, _>>()?);
+        ports.check(text).map(|()| ports)
+    }
+}
+
+/// As people write them.
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, range) in self.0.iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            match range.len() {
+                1 => write!(f, "{comma}{}", range.start())?,
+                _ => write!(f, "{comma}{}-{}", range.start(), range.end())?,
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,18 +96,7 @@ impl Listen {
         if self.more.is_empty() {
             return Vec::new();
         }
-        let mut all: Vec<_> = self.more.iter().cloned().chain([first..=first]).collect();
-        all.sort_by_key(|range| *range.start());
-        let mut apart: Vec<RangeInclusive<u16>> = Vec::new();
-        for range in all {
-            match apart.last_mut() {
-                Some(last) if *range.start() <= last.end().saturating_add(1) => {
-                    *last = *last.start()..=*last.end().max(range.end());
-                }
-                _ => apart.push(range),
-            }
-        }
-        apart
+        Ports::new(self.more.iter().cloned().chain([first..=first]).collect()).0
     }
 }
 
@@ -53,12 +106,7 @@ pub fn parse_listen_all(text: &str) -> Result<Listen, String> {
     let address = parse_listen(first)?;
     let more = rest.map_or(Ok(Vec::new()), |rest| rest.split(',').map(parse_ports).collect())?;
     let listen = Listen { address, more };
-    let ports = listen.ports(address.port());
-    let count: usize = ports.iter().map(ExactSizeIterator::len).sum();
-    if count > PORTS_MAX || ports.len() > RANGES_MAX {
-        return Err(format!("`{text}` are too many ports: at most {PORTS_MAX}, in {RANGES_MAX} ranges"));
-    }
-    Ok(listen)
+    Ports(listen.ports(address.port())).check(text).map(|()| listen)
 }
 
 /// A port, or the first and the last of several.
@@ -123,8 +171,10 @@ mod tests {
         for text in [":4747,", ":4747,0-5", ":4747,9-5", "4747-5000", ":4747,1-2-3", ":1,5000-6024", "x,5"] {
             assert!(ports(text).is_err(), "{text}");
         }
+        assert_eq!("9,3-5,6".parse::<Ports>().unwrap().to_string(), "3-6,9");
+        assert!("".parse::<Ports>().is_err() && "5-".parse::<Ports>().is_err());
         let many: Vec<String> = (1..18).map(|n| (n * 10).to_string()).collect();
-        assert!(ports(&many.join(",")).is_err());
+        assert!(ports(&many.join(",")).is_err() && many.join(",").parse::<Ports>().is_err());
     }
 
     #[test]

@@ -6,9 +6,14 @@
 //! | files | what a file system keeps of a file, and what has to be asked of it |
 //! | control | by what the commands of one user find each other |
 //! | the process | signals, limits, clocks |
+//! | the machine | when it slept, and when its addresses and routes change: on Linux |
 //!
 //! `unix` is that of Linux, macOS, FreeBSD and Android; `windows` that of Windows.
 
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod not_linux;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -16,6 +21,10 @@ mod windows;
 #[cfg(any(windows, test))]
 mod windows_names;
 
+#[cfg(target_os = "linux")]
+pub use linux::*;
+#[cfg(not(target_os = "linux"))]
+pub use not_linux::*;
 #[cfg(unix)]
 pub use unix::*;
 #[cfg(windows)]

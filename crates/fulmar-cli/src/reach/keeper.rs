@@ -1,19 +1,26 @@
 //! A client's connection changes its way: to TCP when UDP is not answered any more, and back when it is; and
-//! to another port, where a network has slowed down the one in use, or its owner wants that again and again.
+//! to another port, where a network has slowed down the one in use, or its owner wants that again and again,
+//! or this machine slept or has another address.
 //!
 //! The connection goes on through it all, as it does when its port changes. Nothing is sent by two ways at
 //! once: UDP is looked for by a question of its own.
 
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar::{Connection, Endpoint};
+use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep};
 
+use super::any_like;
 use super::pace::{self, Counted, Pace};
 use super::remembered::Remembered;
-use super::tcp::dial::{Dial, Tls};
+use super::surroundings::{Change, Surroundings};
+use super::tcp::dial::{Dial, Stream};
 use super::way::{Way, WayArgs, WayWanted};
 
 /// Silence after which another way is looked for ..
@@ -94,13 +101,15 @@ pub(super) struct Ways {
     /// Where the server is by UDP.
     pub(super) address: SocketAddr,
     /// Where it is by TCP.
-    pub(super) dial: Dial,
+    pub(super) dial: Arc<Dial>,
     /// What is wanted of them.
     pub(super) args: WayArgs,
     /// What is known of servers.
     pub(super) remembered: Remembered,
     /// What the server is called there.
     pub(super) server: String,
+    /// This machine's address is another one: a stream from the one before leads nowhere.
+    pub(super) moved: Notify,
 }
 
 impl Ways {
@@ -114,6 +123,37 @@ impl Ways {
             _ = self.connection.closed() => {}
             () = self.change(carried) => {}
             () = self.hop() => {}
+            () = self.look_around() => {}
+        }
+    }
+
+    /// Asks at once whether the connection goes on when something has happened around it, from another port:
+    /// a NAT may have forgotten this one.
+    async fn look_around(&self) {
+        let looking = async {
+            let mut around = Surroundings::of(self.address)?;
+            loop {
+                let change = around.changed().await?;
+                tracing::info!("{}: {}", self.address, change.words());
+                if let Err(error) = self.go_on_after(change) {
+                    tracing::debug!(%error, "no other port");
+                }
+                self.connection.ping();
+            }
+        };
+        let ended: io::Result<Infallible> = looking.await;
+        tracing::debug!(?ended, "what happens around here is not seen");
+        std::future::pending().await
+    }
+
+    fn go_on_after(&self, change: Change) -> io::Result<()> {
+        match change {
+            Change::Address if self.connection.is_in_stream() => {
+                self.moved.notify_waiters();
+                Ok(())
+            }
+            Change::Address => self.endpoint.rebind(UdpSocket::bind(any_like(self.address))?),
+            Change::Slept => self.endpoint.change_port(),
         }
     }
 
@@ -248,13 +288,19 @@ impl Ways {
 
     /// Resolves when UDP has taken the place of the stream, or with the stream that has.
     async fn until_stream_ends(&self, mut stream: Carried, look: Duration) -> Option<Carried> {
+        let received = || self.connection.stats().wire.received_datagrams;
+        let before = received();
         let why = tokio::select! {
             () = self.found_udp(look) => None,
             () = end_of(&mut stream) => Some("its stream has ended"),
+            () = self.moved.notified() => Some("its stream is from an address that was"),
             () = self.connection.unanswered(self.silence()) => Some("nothing is answered by TCP"),
         };
         if let Some(why) = why {
             tracing::warn!("{}: {why}; looking for another way", self.address);
+            if received() == before {
+                self.dial.change_coat();
+            }
             let mut pause = AGAIN.0;
             loop {
                 let found = tokio::select! {
@@ -301,7 +347,7 @@ impl Ways {
     }
 
     /// A new stream.
-    async fn stream(&self) -> Option<Tls> {
+    async fn stream(&self) -> Option<Box<dyn Stream>> {
         match tokio::time::timeout(DIAL_TIME_MAX, self.dial.stream()).await {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(error)) => {
@@ -312,7 +358,7 @@ impl Ways {
         }
     }
 
-    fn go_to(&self, stream: Tls) -> Option<Carried> {
+    fn go_to(&self, stream: Box<dyn Stream>) -> Option<Carried> {
         let moved = self.endpoint.move_to_stream(stream, self.address);
         moved.map(tokio::spawn).inspect_err(|error| tracing::debug!(%error, "no way by TCP")).ok()
     }

@@ -45,7 +45,7 @@ impl MannerArgs {
             keep_alive: self.quiet.keep_alive,
             is_quiet: false,
             deadline: None,
-            way: self.way,
+            way: self.way.clone(),
         }
     }
 }

@@ -14,7 +14,7 @@ use fulmar::{
 
 use crate::descriptors::{self, Descriptors};
 use crate::exit::Failure;
-use crate::listen::Listen;
+use crate::listen::{Listen, Ports};
 use crate::pair::invitation::Clients;
 use crate::session::{self, Session};
 use crate::trust::{self, Finding, Judge, Meeting};
@@ -29,6 +29,7 @@ mod pace;
 pub mod private;
 pub mod quiet;
 mod remembered;
+mod surroundings;
 pub mod tcp;
 mod tcp_args;
 mod way;
@@ -37,6 +38,7 @@ pub use anywhere::{DEFAULT_PORT, any_address, any_like};
 pub use keeper::Keeper;
 pub use manner::{ClientArgs, Manner, MannerArgs, favoring};
 pub use tcp::coat::Certificate;
+pub use tcp::web_socket::WebSocketUrl;
 pub use tcp_args::{Door, TcpArgs};
 pub use way::{Way, WayArgs, WayWanted, parse_hop};
 
@@ -176,12 +178,7 @@ impl Listener {
 
     /// All its ports of UDP, as people write them, if there are several.
     pub fn ports(&self) -> Option<String> {
-        let written = |range: &RangeInclusive<u16>| match range.len() {
-            1 => range.start().to_string(),
-            _ => format!("{}-{}", range.start(), range.end()),
-        };
-        let ports: Vec<_> = self.ports.iter().map(written).collect();
-        (!ports.is_empty()).then(|| ports.join(","))
+        (!self.ports.is_empty()).then(|| Ports::new(self.ports.clone()).to_string())
     }
 
     /// Where they find it by TCP.
@@ -300,7 +297,7 @@ async fn attempt(
         time_max: manner.connect_timeout,
         own_key: Some(identity.public_key().to_line("")),
     };
-    let mut opening = std::pin::pin!(attempt.open(host, manner.way));
+    let mut opening = std::pin::pin!(attempt.open(host, manner.way.clone()));
     tokio::select! {
         result = &mut opening => return result,
         () = tokio::time::sleep(SILENCE), if !manner.is_quiet => {}

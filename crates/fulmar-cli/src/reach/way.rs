@@ -4,7 +4,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::tcp::web_socket::WebSocketUrl;
 use crate::exit::Failure;
+use crate::listen::Ports;
 use crate::units::parse_seconds;
 
 /// Head start of the way that is tried first.
@@ -22,7 +24,7 @@ const HOP_MIN: Duration = Duration::from_secs(1);
 pub enum Way {
     /// Packets of their own.
     Udp,
-    /// In TLS, over TCP.
+    /// In TLS, over TCP, perhaps in a WebSocket.
     Tcp,
 }
 
@@ -67,7 +69,7 @@ pub enum WayWanted {
 }
 
 /// What a client is told about ways.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, clap::Args)]
 pub struct WayArgs {
     /// How to reach the server: `udp`, `tcp` (the server needs --tcp), or `any`: UDP, and TCP while UDP is
     /// not answered
@@ -76,6 +78,14 @@ pub struct WayArgs {
     /// The server's TCP port, if it is another than its UDP port
     #[arg(long, value_name = "PORT")]
     pub tcp_port: Option<u16>,
+    /// WebSocket that leads to the server's TCP port, as a reverse proxy has it: wss://HOST[:PORT]/PATH
+    /// [default: one at the TCP port itself, where that takes nothing else]
+    #[arg(long, value_name = "URL", conflicts_with = "tcp_port")]
+    pub websocket: Option<WebSocketUrl>,
+    /// UDP ports of the server to begin at where its first one is not answered for a second, such as
+    /// 20000-20100 [default: those that it told of last]
+    #[arg(long, value_name = "PORTS")]
+    pub other_ports: Option<Ports>,
     /// Go on from another port so often, and to another of the server's where it has several
     /// [default: when nothing is answered, or much less comes than before]
     #[arg(long, value_name = "SECONDS", value_parser = parse_hop)]

@@ -21,12 +21,12 @@ use super::wire::packets::Delivery;
 use super::wire::target::Place;
 use crate::exit::Failure;
 use crate::limits::{self, LimitArgs, Wish};
-use crate::listen::Listen;
+use crate::listen::{Listen, Ports};
 #[cfg(machine)]
 use crate::network::Network;
 #[cfg(machine)]
 use crate::packets::{near::Wanted, route::Route};
-use crate::reach::{Certificate, TcpArgs, WayArgs, WayWanted};
+use crate::reach::{Certificate, TcpArgs, WayArgs, WayWanted, WebSocketUrl};
 #[cfg(machine)]
 use crate::transparent::rules::{Mode, Rules};
 use crate::trust;
@@ -87,6 +87,11 @@ pub struct HostConfig {
     /// The gateways' port of TCP, if it is another than that of UDP.
     #[serde(default)]
     pub tcp_port: Option<u16>,
+    /// A WebSocket that leads there, as `--websocket`.
+    pub websocket: Option<WebSocketUrl>,
+    /// Ports of theirs to begin at where the first is not answered, as `--other-ports`.
+    #[serde(default, deserialize_with = "values::ports")]
+    pub other_ports: Option<Ports>,
     /// Another port is taken so often, as `--hop`.
     #[serde(default, deserialize_with = "values::hop")]
     pub hop: Option<Duration>,
@@ -98,7 +103,8 @@ pub struct HostConfig {
 impl HostConfig {
     /// By which ways it is reached.
     pub fn way(&self) -> WayArgs {
-        WayArgs { way: self.way, tcp_port: self.tcp_port, hop: self.hop }
+        let Self { way, tcp_port, websocket, other_ports, hop, .. } = self.clone();
+        WayArgs { way, tcp_port, websocket, other_ports, hop }
     }
 }
 
@@ -300,6 +306,11 @@ impl Config {
         if let Some((name, _)) = self.hosts.iter().find(|(_, host)| host.gateways.is_empty()) {
             return Err(format!("hosts.{name} has no gateways"));
         }
+        if let Some((name, _)) =
+            self.hosts.iter().find(|(_, h)| h.tcp_port.and(h.websocket.as_ref()).is_some())
+        {
+            return Err(format!("hosts.{name}.tcp_port is said by hosts.{name}.websocket already"));
+        }
         for host in self.proxy.iter().map(|p| &p.host).chain(self.forward.iter().map(|f| &f.host)) {
             self.host(host)?;
         }
@@ -333,9 +344,9 @@ impl Config {
             return Ok(host.clone());
         }
         let gateway = Host::from_str(name).map_err(|error| error.to_string())?;
-        let WayArgs { way, tcp_port, hop } = WayArgs::default();
+        let WayArgs { way, tcp_port, websocket, other_ports, hop } = WayArgs::default();
         let (gateways, profile, accept_new, deadline) = (vec![gateway], None, false, None);
-        Ok(HostConfig { gateways, profile, accept_new, way, tcp_port, hop, deadline })
+        Ok(HostConfig { gateways, profile, accept_new, way, tcp_port, websocket, other_ports, hop, deadline })
     }
 }
 
@@ -362,7 +373,8 @@ mod tests {
             profile = "cubic"
             accept_new = true
             way = "tcp"
-            tcp_port = 8443
+            other_ports = "20000-20100"
+            websocket = "wss://www.example.org/gw"
             hop = "30s"
             deadline = "60ms"
             [gateway]
@@ -408,11 +420,11 @@ mod tests {
         assert_eq!((config.tun[0].addresses.len(), config.tun[1].wanted().addresses.len()), (0, 1));
         assert_eq!((config.transparent[0].mode, config.transparent[0].rules().port), (Mode::Tproxy, 1081));
         assert_eq!(config.host("home").unwrap().gateways[1].port(), 4747);
-        let way = WayArgs { way: WayWanted::Tcp, tcp_port: Some(8443), hop: Some(Duration::from_secs(30)) };
-        assert_eq!(
-            (config.host("home").unwrap().way(), config.host("a").unwrap().way()),
-            (way, WayArgs::default())
-        );
+        let WayArgs { way, websocket, other_ports, hop, .. } = config.host("home").unwrap().way();
+        assert_eq!((way, hop), (WayWanted::Tcp, Some(Duration::from_secs(30))));
+        assert_eq!(websocket.unwrap().to_string(), "wss://www.example.org/gw");
+        assert_eq!(other_ports.unwrap().to_string(), "20000-20100");
+        assert_eq!(config.host("a").unwrap().way(), WayArgs::default());
         assert_eq!(config.host("home").unwrap().deadline, Some(Duration::from_millis(60)));
         assert_eq!(config.limits(), Wish::new(None, Some(20_000_000), Some(1_500_000)));
         let gateway = config.gateway.unwrap();
@@ -439,6 +451,8 @@ mod tests {
             ("[gateway]\ntcp_cert = \"a\"\ntcp_key = \"b\"", "gateway.tcp"),
             ("[gateway]\ntcp = true\ntcp_cert = \"a\"", "gateway.tcp_key"),
             ("[hosts.a]\ngateways = [\"x\"]\nway = \"ship\"", "ship"),
+            ("[hosts.a]\ngateways = [\"x\"]\nwebsocket = \"ws://a/\"", "wss://"),
+            ("[hosts.a]\ngateways = [\"x\"]\ntcp_port = 1\nwebsocket = \"wss://a/\"", "hosts.a.tcp_port"),
             ("speed = 9", "unknown field"),
             ("[hosts.a]\ngateways = []", "hosts.a"),
             ("[hosts.a]\ngateways = [\"x y\"]", "x y"),

@@ -13,7 +13,7 @@ use super::near::login::Login;
 #[cfg(machine)]
 use super::wire::packets::Delivery;
 use super::wire::target::Place;
-use crate::listen::{Listen, parse_listen_all};
+use crate::listen::{Listen, Ports, parse_listen_all};
 #[cfg(machine)]
 use crate::packets::near;
 use crate::profile_names::parse_profile;
@@ -96,6 +96,11 @@ pub(super) fn deadline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
 /// As `--hop`.
 pub(super) fn hop<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     checked(deserializer, reach::parse_hop).map(Some)
+}
+
+/// As `--other-ports`.
+pub(super) fn ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ports>, D::Error> {
+    checked(deserializer, str::parse).map(Some)
 }
 
 /// A size such as 512M.

@@ -17,6 +17,10 @@ mod ports;
 mod reach;
 mod readme;
 #[cfg(target_os = "linux")]
+mod reverse_proxy;
+#[cfg(target_os = "linux")]
+mod roaming;
+#[cfg(target_os = "linux")]
 mod room;
 #[cfg(target_os = "linux")]
 mod run;

@@ -78,6 +78,30 @@ fn another_port_takes_the_place_of_one_that_is_shut() {
     assert!(roads.used()[1..].iter().any(|packets| *packets > 0), "{:?}", roads.used());
 }
 
+/// A port that is known from the last time, or was said, takes the place of the first one.
+#[test]
+fn another_port_is_tried_where_the_first_is_shut_from_the_beginning() {
+    let (home, clock) = (Home::new(), Clock::new());
+    let roads = Roads::new(&home);
+    let (download, program, _) = Download::begin(&home, roads.address(), &[], None);
+    download.for_a_while(Duration::from_millis(300));
+    drop((download, program));
+    roads.roads[0].meddle(Meddling { port_life: Some(Duration::ZERO), ..Meddling::default() });
+    let ports = roads.gateway.first["ports"].as_str().unwrap();
+    let known = home.path().join("ports");
+    assert!(std::fs::read_to_string(&known).unwrap().ends_with(&format!(" {ports}\n")));
+    for more in [&[][..], &["--other-ports", ports]] {
+        let (download, program, first) = Download::begin(&home, roads.address(), more, None);
+        let standstill = download.for_a_while(Duration::from_secs(1));
+        told("port shut from the beginning", first, standstill, &clock);
+        assert!(first < STANDSTILL_MAX + clock.late(), "{first:?}");
+        drop((download, program));
+        std::fs::remove_file(&known).unwrap();
+    }
+    let failed = home.run(&["connect", "127.0.0.1:1", "a:1", "--other-ports", "9-1"]);
+    failed.fails_with(2).says("range of ports");
+}
+
 /// 2 Mbit/s, of which a port lets 160 kbit/s through from then on.
 #[test]
 fn another_port_takes_the_place_of_one_that_is_slow() {

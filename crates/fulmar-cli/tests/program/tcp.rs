@@ -15,7 +15,7 @@ use crate::common::{Home, PATIENCE, Server, wait_until};
 use crate::tunnel_port::{LATE, lateness};
 
 /// What the download says, and how often.
-const PART_BYTES: usize = 1000;
+pub(crate) const PART_BYTES: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Longest standstill of the download when UDP is shut in its midst: 0.1 s until it is missed, 1.8 s in which
@@ -162,15 +162,20 @@ impl Download {
         }
         let begin = Instant::now();
         let program = Server::start_any(command);
-        let mut stream = TcpStream::connect(program.first["forwards"][0]["at"].as_str().unwrap()).unwrap();
+        let stream = TcpStream::connect(program.first["forwards"][0]["at"].as_str().unwrap()).unwrap();
+        let download = Self::hear(stream);
+        (download, program, begin.elapsed())
+    }
+
+    /// Hears what comes, from the first byte on.
+    pub(crate) fn hear(mut stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.read_exact(&mut [0]).unwrap();
-        let took = begin.elapsed();
         let heard = Heard { bytes: 1, at: Instant::now(), longest: Duration::ZERO, is_over: false };
         let heard = Arc::new(Mutex::new(heard));
         let (reading, noting) = (stream.try_clone().unwrap(), Arc::clone(&heard));
         thread::spawn(move || hear(reading, &noting));
-        (Self { stream, heard }, program, took)
+        Self { stream, heard }
     }
 
     /// Bytes that have come.
@@ -214,7 +219,7 @@ fn hear(mut stream: TcpStream, heard: &Mutex<Heard>) {
 }
 
 /// Says part after part, as long as anybody listens.
-fn say(mut stream: TcpStream, part_bytes: usize) {
+pub(crate) fn say(mut stream: TcpStream, part_bytes: usize) {
     for part in 0.. {
         let bytes: Vec<_> = (part * part_bytes..(part + 1) * part_bytes).map(byte).collect();
         if stream.write_all(&bytes).is_err() {
@@ -409,6 +414,18 @@ fn strangers_find_an_ordinary_web_server() {
     let seen = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(seen.contains("404") && seen.contains("TLSv1.3"), "{seen}");
     assert!(!seen.to_lowercase().contains("fulmar"), "{seen}");
+    // Who asks for a WebSocket gets one, at which nobody speaks, and not for long.
+    let begin = Instant::now();
+    let output = std::process::Command::new("curl")
+        .args(["-skiN", "--noproxy", "*", "--http1.1", "--max-time", "60", "-H", "Connection: Upgrade"])
+        .args(["-H", "Upgrade: websocket", "-H", "Sec-WebSocket-Version: 13"])
+        .args(["-H", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", &url])
+        .output()
+        .unwrap();
+    let seen = String::from_utf8_lossy(&output.stdout);
+    assert!(seen.starts_with("HTTP/1.1 101 ") && seen.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{seen}");
+    assert!(!seen.to_lowercase().contains("fulmar"), "{seen}");
+    assert!(begin.elapsed() < Duration::from_secs(40), "{:?}", begin.elapsed());
     // Who speaks no TLS hears what any TLS server says: an alert, or nothing.
     let mut plain = TcpStream::connect(gateway.address).unwrap();
     plain.set_read_timeout(Some(PATIENCE)).unwrap();

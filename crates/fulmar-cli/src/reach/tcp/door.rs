@@ -1,19 +1,22 @@
-//! Who comes by TCP: a client that is carried, or a stranger, who finds a web server without pages.
+//! Who comes by TCP: a client that is carried, at once or in a WebSocket that it asks for, or a stranger, who
+//! finds a web server without pages.
 //!
 //! A stranger costs a place, and has it for a bounded time, whatever he does or does not do. A client is a
 //! stranger until its connection has finished the handshake inside.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fulmar::Endpoint;
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Response, StatusCode};
+use hyper::upgrade::Upgraded;
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::kernel::prepare;
 use super::places::{Place, Places};
+use super::web_socket;
 use crate::tunnel::flow::local;
 
 /// How long a stranger may take for the handshake of TLS, then for his first byte, and a client then to be
@@ -68,8 +72,10 @@ async fn receive(stream: TcpStream, peer: SocketAddr, tls: &TlsAcceptor, endpoin
         None => {}
         Some(first) if first < LETTERS_FROM => carry(stream, peer, endpoint, place).await,
         Some(_) => {
-            let talking = answer(stream);
-            let _ = tokio::time::timeout(TALK_TIME_MAX, talking).await;
+            let talking = tokio::time::timeout(TALK_TIME_MAX, answer(stream)).await;
+            if let Some(stream) = talking.ok().flatten() {
+                carry(web_socket::agreed(TokioIo::new(stream)).await, peer, endpoint, place).await;
+            }
         }
     }
 }
@@ -93,17 +99,29 @@ where
     tracing::debug!("{peer}: {ended:?}");
 }
 
-/// There is nothing here.
-async fn answer<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) {
-    let service = service_fn(|_| async {
-        let mut response = Response::new(Full::new(Bytes::from_static(b"404 Not Found\n")));
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-        Ok::<_, Infallible>(response)
+/// There is nothing here, but for who asks for a WebSocket: its stream.
+async fn answer<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) -> Option<Upgraded> {
+    let agreed = Mutex::new(None);
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let response = web_socket::agree(&request).inspect(|_| {
+            let on_upgrade = hyper::upgrade::on(&mut request);
+            *agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some(on_upgrade);
+        });
+        async move { Ok::<_, Infallible>(response.unwrap_or_else(nothing)) }
     });
     let _ = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(STEP_TIME_MAX)
         .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
         .await;
+    let on_upgrade = agreed.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+    on_upgrade.await.ok()
+}
+
+fn nothing() -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(b"404 Not Found\n")));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
 }
