@@ -39,8 +39,9 @@ fmt-check: toolchain ## is everything formatted?
 clippy: toolchain ## lints; a warning is an error
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
+# Many tests wait for real programs: twice as many at a time as there are cores.
 unit: toolchain test-programs ## every test, documentation tests among them
-	$(CARGO) test --workspace --locked --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} $(CARGO) test --workspace --locked --no-fail-fast
 
 doc: toolchain ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
