@@ -78,7 +78,7 @@ pub struct WayArgs {
     /// The server's TCP port, if it is another than its UDP port
     #[arg(long, value_name = "PORT")]
     pub tcp_port: Option<u16>,
-    /// WebSocket that leads to the server's TCP port, as a reverse proxy has it: wss://HOST[:PORT]/PATH
+    /// WebSocket that leads to the server's TCP port, as a reverse proxy has it: `wss://HOST[:PORT]/PATH`
     /// [default: one at the TCP port itself, where that takes nothing else]
     #[arg(long, value_name = "URL", conflicts_with = "tcp_port")]
     pub websocket: Option<WebSocketUrl>,

@@ -4,5 +4,6 @@
 
 mod bottleneck;
 mod bulk;
+mod cells;
 mod scenarios;
 mod sharing;

@@ -2,7 +2,7 @@
 //! reverse proxies that end it. They see an ordinary WebSocket; who is at the other end is found out inside,
 //! as without them.
 //!
-//! What is written leaves in binary messages of at most [`MESSAGE_BYTES_MAX`]. Where one ends means nothing.
+//! What is written leaves in binary messages of at most `MESSAGE_BYTES_MAX`. Where one ends means nothing.
 
 use std::fmt;
 use std::io;
