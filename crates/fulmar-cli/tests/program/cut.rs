@@ -298,9 +298,10 @@ fn a_gateway_that_falls_silent_cuts_off() {
     let gateway = gateway(&home);
     let flows = flows(&home, &gateway);
     gateway.signal(Signal::STOP);
-    // What is at the other side of a process that stands still hears nothing until it goes on.
+    // What is at the other side of a process that stands still hears nothing until it goes on. An idle client
+    // asks after 26 s, and gives up when it has had no answer for 30 s more.
     let later = thread::spawn(move || {
-        thread::sleep(Duration::from_secs(40));
+        thread::sleep(Duration::from_secs(75));
         gateway.signal(Signal::CONT);
         gateway
     });
