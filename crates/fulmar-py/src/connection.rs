@@ -1,8 +1,14 @@
 //! A connection.
 
+use std::borrow::Cow;
+use std::time::Duration;
+
 use bytes::Bytes;
 use fulmar::crypto::PeerIdentity;
-use fulmar::{ConnectionError, Dir, RecvStream, SendDatagramError, SendStream};
+use fulmar::{
+    ConnectionError, DatagramClass, DatagramOptions, Dir, RecvStream, SendDatagramError, SendStream,
+};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -44,6 +50,50 @@ async fn accept(connection: fulmar::Connection, dir: Dir) -> Opened {
     match dir {
         Dir::Bi => connection.accept_bi().await.map(|(send, receive)| (Some(send), Some(receive))),
         Dir::Uni => connection.accept_uni().await.map(|receive| (None, Some(receive))),
+    }
+}
+
+/// What is asked for a datagram: its kind, and the seconds after which it is worth nothing.
+type How<'a> = (Option<Cow<'a, str>>, Option<f64>);
+
+/// Nothing if nothing is asked.
+fn options((kind, deadline): How<'_>) -> PyResult<Option<DatagramOptions>> {
+    if (&kind, deadline) == (&None, None) {
+        return Ok(None);
+    }
+    let class = match kind.as_deref().unwrap_or("once") {
+        "once" => DatagramClass::Once,
+        "repaired" => DatagramClass::Repaired,
+        "in-order" => DatagramClass::RepairedInOrder,
+        _ => return Err(PyValueError::new_err("a datagram's kind is 'once', 'repaired' or 'in-order'")),
+    };
+    let options = DatagramOptions::new(class);
+    let Some(seconds) = deadline else { return Ok(Some(options)) };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(deadline) if !deadline.is_zero() => Ok(Some(options.deadline(deadline))),
+        _ => Err(PyValueError::new_err("a deadline is a time in seconds, more than 0")),
+    }
+}
+
+fn try_send(
+    connection: &fulmar::Connection,
+    data: Bytes,
+    options: Option<DatagramOptions>,
+) -> Result<(), SendDatagramError> {
+    match options {
+        Some(options) => connection.try_send_datagram_with(data, options),
+        None => connection.try_send_datagram(data),
+    }
+}
+
+async fn send(
+    connection: fulmar::Connection,
+    data: Bytes,
+    options: Option<DatagramOptions>,
+) -> Result<(), SendDatagramError> {
+    match options {
+        Some(options) => connection.send_datagram_with(data, options).await,
+        None => connection.send_datagram(data).await,
     }
 }
 
@@ -104,31 +154,36 @@ impl Connection {
         accepted.map(|accepted| self.stream(accepted)).transpose()
     }
 
-    fn send_datagram(&self, py: Python<'_>, data: Data, timeout: Option<f64>) -> PyResult<()> {
+    fn send_datagram(&self, py: Python<'_>, data: Data, how: How<'_>, timeout: Option<f64>) -> PyResult<()> {
         let inner = self.0.get()?;
-        let data = data.to_bytes();
-        match inner.connection.try_send_datagram(data.clone()) {
+        let (data, options) = (data.to_bytes(), options(how)?);
+        match try_send(&inner.connection, data.clone(), options) {
             Err(SendDatagramError::Full) => {}
             result => return result.map_err(|error| of_datagram(&error)),
         }
-        let sent = self.0.process().wait(py, timeout, inner.connection.send_datagram(data))?;
+        let sent = self.0.process().wait(py, timeout, send(inner.connection.clone(), data, options))?;
         sent.map_err(|error| of_datagram(&error))
     }
 
     /// True once `data` is taken. One that finds the queue full is left to a task, and no other is taken
     /// until that is done.
-    fn poll_send_datagram(&self, data: Data, reactor: &Reactor, token: u64) -> PyResult<Option<bool>> {
-        let inner = self.0.get()?;
+    fn poll_send_datagram(
+        &self,
+        data: Data,
+        how: How<'_>,
+        reactor: &Reactor,
+        token: u64,
+    ) -> PyResult<Option<bool>> {
+        let (inner, options) = (self.0.get()?, options(how)?);
         if inner.sending.is_pending(&reactor.waker(token)) {
             return Ok(None);
         }
         let data = data.to_bytes();
-        match inner.connection.try_send_datagram(data.clone()) {
+        match try_send(&inner.connection, data.clone(), options) {
             Err(SendDatagramError::Full) => {}
             result => return result.map(|()| Some(true)).map_err(|error| of_datagram(&error)),
         }
-        let connection = inner.connection.clone();
-        let task = self.0.process().runtime().spawn(async move { connection.send_datagram(data).await });
+        let task = self.0.process().runtime().spawn(send(inner.connection.clone(), data, options));
         // Of a connection that has ended the next call tells.
         inner.sending.keep(Box::pin(async move { drop(task.await) }));
         Ok(Some(true))
@@ -166,6 +221,12 @@ impl Connection {
     #[getter]
     fn datagram_bytes_max(&self) -> PyResult<Option<usize>> {
         Ok(self.0.get()?.connection.datagram_bytes_max())
+    }
+
+    /// The same for one with a kind or a deadline, which is cut if it fits no packet.
+    #[getter]
+    fn any_datagram_bytes_max(&self) -> PyResult<Option<usize>> {
+        Ok(self.0.get()?.connection.any_datagram_bytes_max())
     }
 
     #[getter]
@@ -212,6 +273,8 @@ impl Connection {
         out.set_item("datagrams_sent", stats.datagrams_sent)?;
         out.set_item("datagrams_received", stats.datagrams_received)?;
         out.set_item("datagrams_dropped", stats.datagrams_dropped)?;
+        out.set_item("datagrams_repaired", stats.datagrams.repaired)?;
+        out.set_item("datagrams_late", stats.datagrams.late + stats.datagrams.expired)?;
         out.set_item("mtu_bytes", stats.path.mtu_bytes)?;
         Ok(out)
     }

@@ -67,7 +67,7 @@ def test_a_cancelled_call_loses_nothing(pair):
         assert await stream.read() == b"?"
         await stream.write(b"answer")
         stream.finish()
-        await connection.send(b"datagram")
+        await connection.send(b"datagram", kind="repaired", deadline=30)
         (await connection.open_one_way()).finish()
         await connection.accept_one_way()
 

@@ -1,5 +1,6 @@
 """What waits in the calling thread."""
 
+import contextlib
 import os
 import threading
 import time
@@ -87,6 +88,38 @@ def test_datagrams_go_both_ways(pair, serving):
         assert connection.receive(60) == b"hey!"
         with pytest.raises(ValueError):
             connection.send(bytes(connection.datagram_bytes_max + 1))
+        connection.open_one_way().finish()
+
+
+def test_datagrams_are_repaired_and_worth_nothing_later(pair, serving):
+    """One in five is lost on the way. A datagram that fits no packet comes whole."""
+
+    def talk(connection):
+        # The client leaves when it has seen enough.
+        with contextlib.suppress(fulmar.Closed):
+            for number in range(200):
+                connection.send(number.to_bytes(2, "big") * 60, kind="in-order", deadline=0.5)
+                time.sleep(0.01)
+            connection.accept_one_way(60)
+
+    with pair.connect(serving(talk), lose_received=0.2) as connection:
+        seen = [connection.receive(60) for _ in range(180)]
+        assert seen == sorted(seen), "in order"
+        assert connection.stats()["datagrams_repaired"] > 10
+        connection.open_one_way().finish()
+
+    def echo(connection):
+        connection.send(connection.receive(60), kind="repaired")
+        connection.accept_one_way(60)
+
+    with pair.connect(serving(echo)) as connection:
+        long = bytes(range(256)) * 40
+        assert connection.datagram_bytes_max < len(long) <= connection.any_datagram_bytes_max
+        connection.send(long, kind="repaired")
+        assert connection.receive(60) == long
+        for wrong in [{"kind": "twice"}, {"deadline": 0}, {"deadline": -1.0}, {"deadline": float("nan")}]:
+            with pytest.raises(ValueError):
+                connection.send(b"?", **wrong)
         connection.open_one_way().finish()
 
 

@@ -132,6 +132,10 @@ class Connection:
     def datagram_bytes_max(self):
         return self._core.datagram_bytes_max
 
+    @property
+    def any_datagram_bytes_max(self):
+        return self._core.any_datagram_bytes_max
+
     def stats(self):
         return self._core.stats()
 
@@ -151,12 +155,17 @@ class Connection:
         """The next stream that the peer has opened to send on."""
         return Stream(self._core.accept(False, timeout))
 
-    def send(self, datagram, timeout=None):
-        """Sends an unreliable datagram."""
-        self._core.send_datagram(datagram, timeout)
+    def send(self, datagram, timeout=None, *, kind=None, deadline=None):
+        """Sends a datagram, which may get lost.
+
+        ``kind`` is "once", "repaired" (ahead of loss; it may overtake others) or "in-order" (repaired, and it waits
+        for those before it, as long as these may still come). After ``deadline`` seconds beyond what the path takes
+        it is worth nothing and is dropped. With either of them a datagram that fits no packet is cut and put
+        together again, up to ``any_datagram_bytes_max``."""
+        self._core.send_datagram(datagram, (kind, deadline), timeout)
 
     def receive(self, timeout=None):
-        """The next unreliable datagram."""
+        """The next datagram."""
         return self._core.receive_datagram(timeout)
 
     def close(self, code=0, reason=b""):

@@ -152,6 +152,10 @@ class Connection:
     def datagram_bytes_max(self):
         return self._core.datagram_bytes_max
 
+    @property
+    def any_datagram_bytes_max(self):
+        return self._core.any_datagram_bytes_max
+
     def stats(self):
         return self._core.stats()
 
@@ -167,12 +171,12 @@ class Connection:
     async def accept_one_way(self):
         return Stream(await self._turns.until(self._core.poll_accept, False))
 
-    async def send(self, datagram):
-        """Sends an unreliable datagram; waits while the queue is full."""
-        await self._turns.until(self._core.poll_send_datagram, datagram)
+    async def send(self, datagram, *, kind=None, deadline=None):
+        """As ``fulmar.Connection.send``; waits while the queue is full."""
+        await self._turns.until(self._core.poll_send_datagram, datagram, (kind, deadline))
 
     async def receive(self):
-        """The next unreliable datagram."""
+        """The next datagram."""
         return await self._turns.until(self._core.poll_receive_datagram)
 
     def close(self, code=0, reason=b""):
