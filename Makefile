@@ -27,7 +27,7 @@ test: fmt-check dashboard clippy no-std unit engine-alone doc dashboard-test ## 
 
 # What a change seldom breaks and what takes long: longer each night than with each change.
 test-deep: test test-instructions ## the same, long sweeps, instructions per packet, and every fuzz target for a minute, as a nightly run would
-	$(CARGO) test --workspace --locked --test controllers -- --ignored
+	$(CARGO) test --workspace --locked --test controllers -- --ignored --skip cells::
 	$(MAKE) --no-print-directory fuzz-quick SECONDS_EACH=60
 
 fmt: ## format the sources
