@@ -2,6 +2,9 @@
 //!
 //! What counts is the last commit that touched what decides a run, the engine and the simulator: a change of
 //! the documentation or of a report leaves results good. `FULMAR_COMMIT` overrules.
+//!
+//! Where nobody sends with auto's controller, nothing in its folder is run: those runs have a commit of their
+//! own.
 
 use std::process::Command;
 
@@ -28,16 +31,19 @@ const DECISIVE: &[&str] = &[
     "src/outcome",
 ];
 
+/// What only a sender of `cc=auto` runs.
+const ONLY_OF_AUTO: &str = ":(exclude)../fulmar-control/src/congestion/auto";
+
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn commit() -> Option<String> {
+fn commit(but: &[&str]) -> Option<String> {
     if let Ok(given) = std::env::var("FULMAR_COMMIT") {
         return Some(given);
     }
-    let with_paths = |words: &[&str]| git(&[words, &["--"], DECISIVE].concat());
+    let with_paths = |words: &[&str]| git(&[words, &["--"], DECISIVE, but].concat());
     let commit = with_paths(&["log", "-1", "--abbrev=12", "--format=%h"]).filter(|hash| !hash.is_empty())?;
     let is_changed = with_paths(&["status", "--porcelain"]).is_some_and(|list| !list.is_empty());
     Some(if is_changed { format!("{commit}-changed") } else { commit })
@@ -50,7 +56,9 @@ fn main() {
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }
-    println!("cargo::rustc-env=FULMAR_COMMIT={}", commit().unwrap_or_else(|| "unknown".into()));
+    for (name, but) in [("FULMAR_COMMIT", &[][..]), ("FULMAR_COMMIT_WITHOUT_AUTO", &[ONLY_OF_AUTO])] {
+        println!("cargo::rustc-env={name}={}", commit(but).unwrap_or_else(|| "unknown".into()));
+    }
     // A page that is built after the program was is put into it with the next build.
     println!("cargo::rerun-if-changed=../../dashboard/dist");
 }

@@ -186,3 +186,28 @@ fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
         expression.split(" OR ").any(|side| side.split(" AND ").all(term))
     }
 }
+
+/// The laboratory keeps results of other senders when auto's controller changes (`fulmar-lab/build.rs`): it is
+/// made where `cc=auto` is read, and in the small worlds of tests.
+#[test]
+fn only_senders_of_auto_run_its_controller() {
+    let folder = "crates/fulmar-control/src/congestion/";
+    let own = format!("{folder}auto/");
+    let namers: Vec<String> = tidy::sources()
+        .into_iter()
+        .filter(|path| path.contains("/src/") && !path.starts_with(&own) && !path.starts_with("crates/tidy/"))
+        .filter(|path| {
+            let text = read(path);
+            let is_named = |line: &str| line.contains("Auto::new(") || line.contains("auto::{");
+            text.lines().any(is_named)
+        })
+        .collect();
+    let expected = [
+        "crates/fulmar-control/src/congestion/mod.rs",
+        "crates/fulmar-proto/src/profile/engine.rs",
+        "crates/fulmar-world/src/swarm/recombine.rs",
+    ];
+    assert_eq!(namers, expected);
+    let exported = read(&format!("{folder}mod.rs"));
+    assert!(exported.contains("\nmod auto;\n") && exported.contains("\npub use auto::{Auto, Mechanism};\n"));
+}

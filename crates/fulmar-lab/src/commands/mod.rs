@@ -31,8 +31,14 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use ending::Failure;
 
-/// Results count for one engine only, so the program says which it has.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ", engine ", env!("FULMAR_COMMIT"));
+/// Results count for one engine only, so the program says which it has, with auto's controller and without.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    ", engine ",
+    env!("FULMAR_COMMIT"),
+    ", of senders other than auto ",
+    env!("FULMAR_COMMIT_WITHOUT_AUTO")
+);
 
 /// The laboratory of Fulmar: transports over the same lossy links, in virtual time and in real time
 ///

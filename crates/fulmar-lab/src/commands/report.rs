@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::experiment::{COMMIT, Experiment, Results, plain_name};
+use crate::experiment::{Experiment, Results, plain_name};
 use crate::report::verdicts::Register;
 use crate::report::{self, Chapter};
 
@@ -12,7 +12,7 @@ use crate::report::{self, Chapter};
 /// CSV, JSON and SVG for each experiment, one static HTML page, a page for each source, and README.md: every
 /// published table and figure with its verdict, and what the five systems must do. Of experiments without new
 /// results the table (CSV) in the output folder counts. Results of another engine (the commit of what decides
-/// a run differs) are stale: they are shown, and no claim is judged by them.
+/// its runs differs) are stale: they are shown, and no claim is judged by them.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Folder of results
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
     let mut chapters = from_results(args, &files)?;
     chapters.extend(from_tables(&chapters, &files, &out)?);
     chapters.sort_by(|a, b| a.experiment.name.cmp(&b.experiment.name));
-    chapters.iter_mut().for_each(|chapter| chapter.only_of(COMMIT));
+    chapters.iter_mut().for_each(|chapter| chapter.only_of(chapter.experiment.commit()));
     Chapter::judge_together(&mut chapters);
     if !chapters.iter().any(Chapter::is_measured) {
         return Err(format!(

@@ -140,7 +140,7 @@ mod tests {
             let outcome =
                 Outcome { seed: seed as u64, valid: true, goodput_mbps, flows, ..Outcome::default() };
             let cell = Cell { settings: vec![("loss".into(), "5%".into())] };
-            results.add(Record::new(ScenarioHash::of("w"), &cell, outcome)).unwrap();
+            results.add(Record::new("c", ScenarioHash::of("w"), &cell, outcome)).unwrap();
         }
         results
     }

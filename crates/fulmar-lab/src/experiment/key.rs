@@ -1,9 +1,29 @@
 //! What a result belongs to: the content of its scenario, and the commit of the program that ran it.
+//!
+//! A run is decided by the code that it runs. Auto's congestion controller runs where somebody sends with
+//! it, and nowhere else: experiments without such a sender have the last commit that touched anything but it.
 
 use serde::{Deserialize, Serialize};
 
+use super::Experiment;
+use super::sender::may_run_auto;
+
 /// The commit this program is of, as far as it decides what a run does.
 pub const COMMIT: &str = env!("FULMAR_COMMIT");
+/// The same, as far as it decides what a run does in which nobody sends with auto's controller.
+pub const COMMIT_WITHOUT_AUTO: &str = env!("FULMAR_COMMIT_WITHOUT_AUTO");
+
+impl Experiment {
+    /// Which commit decides what its runs do: results of another one are stale.
+    pub fn commit(&self) -> &'static str {
+        if self.may_run_auto() { COMMIT } else { COMMIT_WITHOUT_AUTO }
+    }
+
+    fn may_run_auto(&self) -> bool {
+        let swept = self.sweep.get("sender").into_iter().flatten();
+        self.flows.iter().map(|flow| &flow.sender).chain(swept).any(|sender| may_run_auto(sender))
+    }
+}
 
 /// Hexadecimal digits of a hash that are kept: 96 bits.
 const DIGITS: usize = 24;
@@ -50,6 +70,35 @@ mod tests {
         let keys = [a.with("c1", 1), a.with("c1", 2), a.with("c2", 1), b.with("c1", 1)];
         let all: std::collections::BTreeSet<_> = keys.iter().collect();
         assert_eq!(all.len(), 4);
+    }
+
+    /// Whatever is not known to be another sender counts as auto, wherever it is named.
+    #[test]
+    fn a_change_of_autos_controller_concerns_those_who_may_send_with_it() {
+        let experiment = |senders: [&str; 2], swept: &str| {
+            let flow = |sender: &str| format!("[[flow]]\nsender = '{sender}'\napart = true\n");
+            let sweep = format!("[[flow]]\nsender = 'cubic'\n[sweep]\nsender = ['bbr', '{swept}']\n");
+            let text = format!("title = 't'\nduration = '1s'\n{}{sweep}", senders.map(flow).concat());
+            Experiment::parse("t.toml", &text).unwrap_or_else(|error| panic!("{text}: {}", error.reason))
+        };
+        let others =
+            ["newreno", "lt-tcp:loss=autoregressive", "tcp-nc-adaptive", "ctcp", "dfcp", "tcp-fec:r=0.7"];
+        for other in others {
+            let without = experiment([other, "reno"], other);
+            assert!(!without.may_run_auto(), "{other}");
+            assert!(std::ptr::eq(without.commit(), COMMIT_WITHOUT_AUTO) || COMMIT == COMMIT_WITHOUT_AUTO);
+        }
+        for auto in ["auto", "auto:packet=1200", "newreno:cc=auto", "auto:without=random-loss"] {
+            for with in [experiment([auto, "reno"], "cubic"), experiment(["reno", "bbr"], auto)] {
+                assert!(with.may_run_auto() && with.commit() == COMMIT, "{auto}");
+            }
+        }
+        let mut peer = experiment(["reno", "bbr"], "cubic");
+        for (sender, may) in [("tcp-cubic", false), ("tcp-bbr", false), ("peer-any", true), ("nobody", true)]
+        {
+            peer.flows[0].sender = sender.into();
+            assert_eq!(peer.may_run_auto(), may, "{sender}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::provenance::{Machine, Provenance};
-use super::{COMMIT, Cell, Experiment, RunKey, ScenarioHash, Shard};
+use super::{Cell, Experiment, RunKey, ScenarioHash, Shard};
 use crate::outcome::Outcome;
 use crate::statistics::{Summary, without_outliers};
 
@@ -150,24 +150,21 @@ impl Results {
         Ok(())
     }
 
-    /// The valid run of this scenario and seed by this program's commit.
-    pub fn get(&self, scenario: &ScenarioHash, seed: u64) -> Option<&Record> {
-        self.records.get(&scenario.with(COMMIT, seed)).filter(|record| record.outcome.valid)
-    }
-
-    /// The commit that speaks for a scenario: this program's if it has run it, otherwise the one met last.
-    pub fn commit(&self, scenario: &ScenarioHash) -> Option<&str> {
+    /// The commit that speaks for a scenario: the one that decides the experiment (`own`) if it has run it,
+    /// otherwise the one met last.
+    fn commit<'a>(&'a self, own: &'a str, scenario: &ScenarioHash) -> Option<&'a str> {
         let has = |commit: &str| {
             let mut all = self.records.values();
             all.any(|r| r.scenario == *scenario && r.commit == commit && r.outcome.valid)
         };
         let later = self.commits.iter().rev().map(String::as_str);
-        std::iter::once(COMMIT).chain(later).find(|commit| has(commit))
+        std::iter::once(own).chain(later).find(|commit| has(commit))
     }
 
-    /// The valid outcomes of a scenario by the commit that speaks for it, in the order of seeds.
-    pub fn outcomes(&self, scenario: &ScenarioHash) -> Vec<&Outcome> {
-        let commit = self.commit(scenario);
+    /// The valid outcomes of a scenario by the commit that speaks for it ([`Experiment::commit`] if that ran
+    /// it), in the order of seeds.
+    pub fn outcomes(&self, own: &str, scenario: &ScenarioHash) -> Vec<&Outcome> {
+        let commit = self.commit(own, scenario);
         let of_cell = |r: &&Record| r.scenario == *scenario && Some(r.commit.as_str()) == commit;
         let mut found: Vec<&Outcome> = self.valid().filter(of_cell).map(|record| &record.outcome).collect();
         found.sort_by_key(|outcome| outcome.seed);
@@ -175,8 +172,8 @@ impl Results {
     }
 
     /// Where the outcomes of a scenario come from.
-    pub fn provenance(&self, scenario: &ScenarioHash) -> Provenance {
-        let commit = self.commit(scenario);
+    pub fn provenance(&self, own: &str, scenario: &ScenarioHash) -> Provenance {
+        let commit = self.commit(own, scenario);
         let of_cell = |r: &&Record| r.scenario == *scenario && Some(r.commit.as_str()) == commit;
         Provenance::of(commit, self.valid().filter(of_cell).map(|r| (r.outcome.seed, &r.machine)))
     }
@@ -259,7 +256,7 @@ impl Results {
         scenario: &ScenarioHash,
         measure: &str,
     ) -> Option<Summary> {
-        let all = self.outcomes(scenario);
+        let all = self.outcomes(experiment.commit(), scenario);
         let values: Vec<f64> = all.into_iter().filter_map(|outcome| outcome.measure(measure)).collect();
         // The rule is about times; of a yes or no none lies outside.
         let drops = experiment.drops_outliers && measure != "completed";
@@ -269,13 +266,13 @@ impl Results {
 }
 
 impl Record {
-    /// A run of a cell by this program.
-    pub fn new(scenario: ScenarioHash, cell: &Cell, outcome: Outcome) -> Self {
-        let key = scenario.with(COMMIT, outcome.seed);
+    /// A run of a cell by a program of this commit.
+    pub fn new(commit: &str, scenario: ScenarioHash, cell: &Cell, outcome: Outcome) -> Self {
+        let key = scenario.with(commit, outcome.seed);
         Self {
             key,
             scenario,
-            commit: COMMIT.into(),
+            commit: commit.into(),
             cell: cell.settings.iter().cloned().collect(),
             machine: Machine::here().clone(),
             words: String::new(),
@@ -296,16 +293,16 @@ mod tests {
         let outcome = |seed, valid| Outcome { seed, valid, goodput_mbps: seed as f64, ..Outcome::default() };
         let mut results = Results::open(place.clone(), "title = 'x'").unwrap();
         for (seed, valid) in [(1, true), (2, false), (1, false), (3, true)] {
-            results.add(Record::new(ScenarioHash::of("w"), &cell, outcome(seed, valid))).unwrap();
+            results.add(Record::new("c", ScenarioHash::of("w"), &cell, outcome(seed, valid))).unwrap();
         }
         let path = place.join("runs.jsonl");
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, &text[..text.len() - 20]).unwrap();
         let again = Results::read(place).unwrap();
         let seeds: Vec<u64> =
-            again.outcomes(&ScenarioHash::of("w")).iter().map(|outcome| outcome.seed).collect();
+            again.outcomes("c", &ScenarioHash::of("w")).iter().map(|outcome| outcome.seed).collect();
         assert_eq!(seeds, [1], "2 was invalid, 3 was cut short");
-        let has = |words, seed| again.get(&ScenarioHash::of(words), seed).is_some();
+        let has = |words, seed| again.has(&ScenarioHash::of(words).with("c", seed));
         assert!(has("w", 1) && !has("w", 2) && !has("v", 1));
         Results::forget(again.folder()).unwrap();
         Results::forget(again.folder()).unwrap();

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::{COMMIT, Cell, Experiment, Record, Results, RunKey, ScenarioHash, Shard, Task, cells, task};
+use super::{Cell, Experiment, Record, Results, RunKey, ScenarioHash, Shard, Task, cells, task};
 use crate::outcome::Outcome;
 use crate::sim;
 
@@ -128,8 +128,9 @@ pub fn run(
     results: &mut Results,
     tell: &(dyn Fn(&Progress) + Sync),
 ) -> Result<(), Stopped> {
-    let (mut jobs, total) = all(experiment, mode, shard, COMMIT).map_err(Stopped::Impossible)?;
-    jobs.retain(|job| results.get(&job.hash, job.seed).is_none());
+    let commit = experiment.commit();
+    let (mut jobs, total) = all(experiment, mode, shard, commit).map_err(Stopped::Impossible)?;
+    jobs.retain(|job| !results.has(&job.hash.with(commit, job.seed)));
     let done = AtomicUsize::new(total - jobs.len());
     let report =
         |label: &str| tell(&Progress { done: done.load(Ordering::Relaxed), total, label: label.into() });
@@ -137,7 +138,7 @@ pub fn run(
     let (real, virtual_): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.task.is_real_time());
     let results = Mutex::new(results);
     let keep = |job: &Job, outcome: Outcome| {
-        let record = Record::new(job.hash.clone(), &job.cell, outcome);
+        let record = Record::new(commit, job.hash.clone(), &job.cell, outcome);
         results.lock().unwrap_or_else(PoisonError::into_inner).add(record)?;
         done.fetch_add(1, Ordering::Relaxed);
         report(&job.cell.label());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fulmar_proto::{Profile, profile_names};
+use fulmar_proto::{Profile, ProfileBuilder, profile_names};
 
 /// Whether a sender is named like a profile, whatever its settings.
 pub fn is_profile(sender: &str) -> bool {
@@ -26,6 +26,12 @@ pub fn peer_name(sender: &str) -> Option<&str> {
 /// Whether a sender runs in real time.
 pub(super) fn is_real(sender: &str) -> bool {
     kernel_congestion(sender).is_some() || peer_name(sender).is_some()
+}
+
+/// Whether auto's congestion controller may be what sends: of a peer nobody knows.
+pub(super) fn may_run_auto(sender: &str) -> bool {
+    let controller = || ProfileBuilder::parse(sender)?.values().map(|values| values.word("cc"));
+    kernel_congestion(sender).is_none() && controller().map_or(true, |name| name == "auto")
 }
 
 /// Whether there is such a sender.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::draw::Drawn;
-use crate::experiment::{Cell, Record, ScenarioHash};
+use crate::experiment::{COMMIT, Cell, Record, ScenarioHash};
 use crate::outcome::Outcome;
 
 /// How a flow fared on a path.
@@ -25,7 +25,7 @@ impl Judged {
     /// As a record of results, so that two commits can be compared path by path.
     pub fn record(&self, profile: &str) -> Record {
         let cell = Cell { settings: vec![("kind".into(), class(&self.path).into())] };
-        Record::new(ScenarioHash::of(&self.path.command(profile)), &cell, self.outcome.clone())
+        Record::new(COMMIT, ScenarioHash::of(&self.path.command(profile)), &cell, self.outcome.clone())
     }
 }
 

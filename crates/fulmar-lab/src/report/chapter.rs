@@ -30,12 +30,13 @@ impl Chapter {
     /// If the experiment cannot be run (any more).
     pub fn new(experiment: Experiment, results: &Results) -> Result<Self, String> {
         let mode = Mode::of_name(&experiment.name);
+        let own = experiment.commit();
         let (mut rows, mut firsts) = (Vec::new(), Vec::new());
         for cell in mode.cells(&experiment)? {
             let hash = task(&experiment, &cell, mode.duration(&experiment))?.hash();
-            firsts.push(results.outcomes(&hash).first().map(|outcome| (*outcome).clone()));
+            firsts.push(results.outcomes(own, &hash).first().map(|outcome| (*outcome).clone()));
             let row = blank(&experiment, &cell);
-            let provenance = results.provenance(&hash);
+            let provenance = results.provenance(own, &hash);
             rows.push(Row { measured: measured(&experiment, results, &hash), provenance, ..row });
         }
         Ok(Self::judged(experiment, rows, firsts))
