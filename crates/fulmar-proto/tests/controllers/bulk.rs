@@ -105,6 +105,23 @@ fn auto_fits_any_queue() {
 }
 
 /// A probe's queue is drained in what it takes, not in whole rounds.
+/// Jitter makes round trips longer and rounds uneven: start-up ended at a fifth of the link's rate and below.
+#[test]
+fn auto_finds_the_rate_in_spite_of_jitter_and_losses() {
+    for (rate, rtt, loss, jitter) in [(50, 30, 0.3, 20), (50, 30, 0.3, 10), (200, 30, 0.3, 20)] {
+        let mut link = Link::new(rate, rtt).lossy(loss, 0.0).acks_as_asked();
+        link.jitter = Duration::from_millis(jitter);
+        for seed in 1..=6 {
+            let mut run = Bottleneck::new(link.clone(), 10.0, seed);
+            run.add(auto(), Duration::ZERO, App::Bulk);
+            run.run(10.0);
+            let limit = (1.0 - loss) * link.bits_per_second as f64;
+            let got = run.flows[0].received_bytes as f64 * 8.0 / 10.0 / limit;
+            assert!(got > 0.75, "{rate} Mb/s, {rtt} ms, jitter {jitter} ms, seed {seed}: {got}");
+        }
+    }
+}
+
 #[test]
 fn auto_gives_up_no_round_after_a_probe() {
     for link in [Link::new(100, 20), Link::new(100, 100)] {

@@ -29,9 +29,9 @@ use crate::bottleneck::{App, Bottleneck, Link, MTU};
 struct Cell<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Cell<'a> {
-    const KEYS: [&'static str; 15] = [
+    const KEYS: [&'static str; 16] = [
         "rate", "rtt", "queue", "loss", "burst", "jitter", "flows", "gap", "seconds", "from", "seeds",
-        "fall", "policer", "beside", "trace",
+        "fall", "policer", "beside", "trace", "first",
     ];
 
     fn parse(line: &'a str) -> Self {
@@ -146,7 +146,8 @@ fn cells() {
             continue;
         }
         let cell = Cell::parse(line);
-        let seeds = 1..=cell.number("seeds", 6.0) as u32;
+        let first = cell.number("first", 1.0) as u32;
+        let seeds = first..first + cell.number("seeds", 6.0) as u32;
         let found: Vec<_> = std::thread::scope(|scope| {
             let started: Vec<_> = seeds
                 .map(|seed| {

@@ -326,6 +326,14 @@ impl Auto {
         self.is_round_flat() || self.restless.is_known()
     }
 
+    /// What was lost of start-up's first packets where jitter shows, in which no round is clean.
+    fn first_loss(&self) -> f64 {
+        match &self.phase {
+            Phase::Startup(startup) if self.jitter.has_begun() => startup.first_loss(),
+            _ => 0.0,
+        }
+    }
+
     /// The share of its packets that a round of start-up may lose, if it lost more: the random loss and more.
     /// Of the random loss only a part counts unless nothing waits anywhere, or round trips are too restless
     /// for a full queue: in one it is what others lose, and doubling on would make it so. Where they are
@@ -335,6 +343,7 @@ impl Auto {
         let is_restless = self.restless.has_begun();
         let is_known = self.is_round_flat() || is_restless;
         let known = if is_known { random_loss } else { random_loss.min(STARTUP_RANDOM_LOSS_MAX) };
+        let known = known.max(self.first_loss());
         let tolerated = known + if is_restless { STARTUP_LOSS_RESTLESS } else { STARTUP_LOSS };
         let is_unexplained = self.is_congested(path) || known < random_loss;
         (!self.tally.is_blackout && is_unexplained && self.tally.lost_share() > tolerated)

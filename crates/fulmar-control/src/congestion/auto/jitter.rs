@@ -15,7 +15,7 @@ use fulmar_units::whole_nanos;
 
 use super::evidence::FLAT_MIN;
 use super::streak::Streak;
-use super::tally::Tally;
+use super::tally::{TURNS_MIN, Tally};
 use crate::windowed::WindowedMin;
 
 /// Round trips of a rough round range over this share of the shortest, and over more than packets that left
@@ -24,10 +24,9 @@ const RANGE_MIN: f64 = 0.1;
 /// .. and over this share of its own shortest: in a queue of several bandwidth-delay products a round is
 /// long, and its round trips go up and down with the bursts of those who fill it ..
 const OWN_RANGE_MIN: f64 = 0.08;
-/// .. none is this near to the shortest: there ACKs came aggregated, or nothing is hidden ..
+/// .. none is this near to the shortest: there ACKs came aggregated, or nothing is hidden; and they go so many
+/// times that range ([`TURNS_MIN`]).
 const SHORTEST_MIN: f64 = 1.03;
-/// .. and they go so many times that range: up and down once is what a queue does.
-pub(super) const TURNS_MIN: f64 = 2.0;
 /// So rough a round does not take back what is known.
 const TURNS_KEPT: f64 = 1.5;
 /// Rounds of which the one that met least counts.
@@ -59,6 +58,11 @@ impl Jitter {
             turns if turns >= TURNS_KEPT => None,
             _ => Some(false),
         });
+    }
+
+    /// A round was rough, and none has taken that back.
+    pub(super) fn has_begun(&self) -> bool {
+        self.rough.has_begun()
     }
 
     /// What a round trip takes where many packets meet the jitter and nothing else; `None` without jitter.

@@ -75,7 +75,7 @@ use pulses::Pulses;
 use random_loss::RandomLoss;
 use schedule::Schedule;
 use spread::Spread;
-use startup::{JUMP_RTT_MIN, STARTUP_GAIN, Startup};
+use startup::{JUMP_RTT_MIN, LONG_QUEUE, STARTUP_GAIN, Startup};
 use streak::Streak;
 use tally::Tally;
 use trough::Troughs;
@@ -260,12 +260,25 @@ impl Auto {
             Phase::Cruise { .. } | Phase::Slow { .. } if self.has_standing_queue => self.shared_window_gain(),
             _ => WINDOW_GAIN,
         };
-        let window_bytes = ((bdp_bytes as f64 * gain) as u64)
+        // A round of doubling is as long as its round trips are.
+        let usual_bytes = self.model.rate().map_or(0, |rate| rate.bytes_in(self.usual_rtt()));
+        let filling_bytes = bdp_bytes.max(usual_bytes);
+        let window_bytes = ((filling_bytes as f64 * gain) as u64)
             .saturating_add(self.held_bytes())
             .saturating_add(2 * self.burst_bytes());
         match &self.phase {
             Phase::Startup(startup) => startup.early.window(window_bytes).max(INITIAL_PACKETS * packet),
             _ => window_bytes,
+        }
+    }
+
+    /// How long round trips usually are in start-up, where jitter makes them longer than the shortest, but no
+    /// longer than what would be a queue for certain; zero otherwise.
+    fn usual_rtt(&self) -> Duration {
+        let rtt_max = self.model.rtt_min().unwrap_or_default().mul_f64(LONG_QUEUE);
+        match &self.phase {
+            Phase::Startup(startup) => startup.usual_rtt().min(rtt_max),
+            _ => Duration::ZERO,
         }
     }
 

@@ -16,13 +16,11 @@ use super::phase::{Phase, Slow, UP_GAIN, Up};
 use super::probe_times;
 use super::random_loss::RandomLoss;
 use super::schedule::{KIN_RTT_PROBE_AGE, RTT_PROBE_AGE, STUBBORN_RTT_PROBE_AGE};
-use super::startup::{Queue, Verdict};
+use super::startup::{LONG_QUEUE, Queue, Verdict};
 use super::tally::Tally;
 use super::{Auto, Mechanism};
 use crate::{Feedback, PathView};
 
-/// A queue that stretches every round trip by this factor leaves no doubt.
-const LONG_QUEUE: f64 = 1.5;
 /// Round trips longer than the empty path's by this factor have waited for a whole path's worth: no jitter's,
 /// and no probe's (1.25).
 const BACKLOG: f64 = 2.0;
@@ -104,12 +102,7 @@ impl Auto {
 
     fn judge_startup(&mut self, now: Instant, path: &PathView) {
         let rtt_min = self.model.rtt_min().unwrap_or_default();
-        let queue = match self.tally.rtt_min {
-            _ if self.is_round_flat() => Queue::Flat,
-            rtt if self.tally.rtt_samples == 0 || !self.has_queue(rtt) => Queue::None,
-            rtt if rtt > rtt_min.mul_f64(LONG_QUEUE) + self.queue_slack() => Queue::Long,
-            _ => Queue::Some,
-        };
+        let queue = self.startup_queue(rtt_min.max(self.usual_rtt()));
         let excess = self.startup_excess(path);
         let (rate, may_jump) = (self.model.rate(), self.may_meet_trains());
         let Phase::Startup(startup) = &mut self.phase else { return };
@@ -156,6 +149,17 @@ impl Auto {
                 }
                 self.enter(Phase::slow(Slow::Drain));
             }
+        }
+    }
+
+    /// What a round of start-up met, where round trips of `usual` meet none.
+    fn startup_queue(&self, usual: Duration) -> Queue {
+        let empty = self.model.empty_rtt().map_or(usual, |empty| empty.max(usual));
+        match self.tally.rtt_min {
+            _ if self.is_round_flat() => Queue::Flat,
+            rtt if self.tally.rtt_samples == 0 || rtt <= empty + self.queue_slack() => Queue::None,
+            rtt if rtt > usual.mul_f64(LONG_QUEUE) + self.queue_slack() => Queue::Long,
+            _ => Queue::Some,
         }
     }
 

@@ -10,8 +10,7 @@
 
 use core::time::Duration;
 
-use super::jitter::TURNS_MIN;
-use super::tally::Tally;
+use super::tally::{TURNS_MIN, Tally};
 
 /// Round trips of a restless round range over more than so many of our packets take, and than what hosts
 /// usually add ..

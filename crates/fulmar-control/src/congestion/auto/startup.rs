@@ -12,12 +12,14 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
-use super::early::Early;
+use super::early::{EARLY_PACKETS, Early};
 use super::flights::Flights;
-use super::tally::Tally;
+use super::tally::{TURNS_MIN, Tally};
 use super::trains::{LONG_TRAIN, Train, Trains};
 use crate::Feedback;
 
+/// A queue that stretches every round trip by this factor leaves no doubt.
+pub(super) const LONG_QUEUE: f64 = 1.5;
 /// Loss beyond the random loss that is too much for start-up.
 pub(super) const STARTUP_LOSS: f64 = 0.15;
 /// The same where round trips are too restless for a full queue.
@@ -275,6 +277,11 @@ pub(super) struct Startup {
     was_wrong: bool,
     /// By how much round trips differed in the last round.
     rtt_range: Duration,
+    /// The least mean round trip of rounds that went up and down and met no queue: what jitter makes of the
+    /// shortest.
+    usual_rtt: Option<Duration>,
+    /// The first packets: what was lost when so little was sent is no queue's of ours.
+    first: Losses,
 }
 
 impl Startup {
@@ -294,6 +301,8 @@ impl Startup {
             before_jump: Losses::default(),
             was_wrong: false,
             rtt_range: Duration::ZERO,
+            usual_rtt: None,
+            first: Losses::default(),
         }
     }
 
@@ -335,6 +344,29 @@ impl Startup {
     /// The pace of a jump: the bottleneck's rate as a train showed it, or a part of it.
     pub(super) fn jump_rate(&self) -> Option<Rate> {
         self.jump.map(|jump| jump.rate())
+    }
+
+    /// How long a round trip of several packets usually is, if that is known; zero otherwise.
+    pub(super) fn usual_rtt(&self) -> Duration {
+        self.usual_rtt.unwrap_or_default()
+    }
+
+    /// A round ends, which met `queue`. A queue of ours grows; round trips that go up and down are jitter's.
+    fn learn_usual(&mut self, tally: &Tally, queue: Queue) {
+        let is_rough = tally.has_shape() && tally.rtt_turns() >= TURNS_MIN;
+        let is_short = queue == Queue::Some && self.usual_rtt.is_none();
+        let is_usual = is_rough && (queue.is_empty() || is_short);
+        if let Some(mean) = tally.rtt_mean().filter(|_| is_usual) {
+            self.usual_rtt = Some(self.usual_rtt.map_or(mean, |usual| usual.min(mean)));
+        }
+        if u64::from(self.first.packets) < EARLY_PACKETS {
+            self.first.add_round(tally);
+        }
+    }
+
+    /// The share that was lost of the first packets; zero as long as they are too few.
+    pub(super) fn first_loss(&self) -> f64 {
+        self.first.share().unwrap_or(0.0)
     }
 
     /// What looked like a train was jitter.
@@ -404,6 +436,7 @@ impl Startup {
     /// A round ends. If it lost more than `tolerated` of its packets, that is given.
     pub(super) fn judge(&mut self, tally: &Tally, queue: Queue, tolerated: Option<f64>) -> Verdict {
         self.rtt_range = if tally.has_shape() { tally.rtt_range() } else { Duration::ZERO };
+        self.learn_usual(tally, queue);
         // Too few packets measure nothing but their own loss.
         let is_measured = tally.delivery_rate > Rate::ZERO && tally.packets() >= PACKETS_MIN;
         if !is_measured || tally.is_blackout {

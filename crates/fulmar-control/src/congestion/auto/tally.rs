@@ -14,6 +14,8 @@ use crate::Feedback;
 
 /// So many bandwidth-delay products fill a path for certain; start-up has up to 2.77 of them under way.
 const FILLED: f64 = 1.75;
+/// Round trips that go so many times their range up and down are jitter's: up and down once is what a queue does.
+pub(super) const TURNS_MIN: f64 = 2.0;
 /// Fewer samples of the round trip have no shape.
 const SHAPE_SAMPLES_MIN: u32 = 4;
 

@@ -200,3 +200,39 @@ fn a_queue_or_heavy_loss_that_a_part_of_the_rate_meets_is_others() {
     assert_eq!(judge(jump(1000, 1210, |_| 0), 40, Queue::Flat, Some(0.15)).0, Verdict::Undecided);
     assert_eq!(judge(jump(1000, 1300, |_| 0), 40, Queue::None, Some(0.15)).0, Verdict::Shared);
 }
+
+/// A round of these round trips in milliseconds.
+fn round_of(rtts: &[u64], lost_packets: u32) -> Tally {
+    let mut tally = round(1000, lost_packets);
+    for &rtt in rtts {
+        let mut feedback = Feedback::at(Instant::ZERO);
+        feedback.rtt = Some(Duration::from_millis(rtt));
+        tally.add(&feedback, Duration::ZERO);
+    }
+    tally
+}
+
+#[test]
+fn round_trips_that_go_up_and_down_are_what_the_path_makes_of_the_shortest() {
+    let usual = |rounds: &[(&[u64], Queue)]| {
+        let mut startup = Startup::new(Rate::ZERO, Early::new());
+        rounds.iter().for_each(|(rtts, queue)| startup.learn_usual(&round_of(rtts, 0), *queue));
+        startup.usual_rtt().as_millis()
+    };
+    let (rough, rougher) = (&[40_u64, 60, 45, 55][..], &[50_u64, 70, 55, 65][..]);
+    assert_eq!(usual(&[(rough, Queue::None)]), 50);
+    assert_eq!(usual(&[(rough, Queue::Some)]), 50, "the first");
+    assert_eq!(usual(&[(rough, Queue::None), (rougher, Queue::None)]), 50, "the least");
+    assert_eq!(usual(&[(rougher, Queue::None), (rough, Queue::Some)]), 60, "not below a queue");
+    assert_eq!(usual(&[(&[40, 45, 55, 60], Queue::None)]), 0, "a queue that grows");
+    assert_eq!(usual(&[(&[40, 60, 40], Queue::None)]), 0, "too few");
+}
+
+#[test]
+fn what_the_first_packets_lost_is_no_queue_s() {
+    let mut startup = Startup::new(Rate::ZERO, Early::new());
+    assert_eq!(startup.first_loss(), 0.0);
+    startup.learn_usual(&round_of(&[40], 50), Queue::None);
+    startup.learn_usual(&round_of(&[40], 200), Queue::None);
+    assert_eq!(startup.first_loss(), 50.0 / 150.0);
+}
