@@ -123,6 +123,26 @@ fn tcp_fec_gains_by_repairing_and_by_not_answering_repaired_losses() {
     assert_near("fec-dup", told / tcp, 1.0, 1.3);
 }
 
+/// Sato 2019, Figure 4.12: "the suppression time of duplicate ACKs increases as the group size increases", and
+/// "causes many timeouts". With groups of 10 there are few, and none where the sender sees every hole at once.
+#[test]
+fn the_receivers_silence_lets_large_groups_time_out() {
+    let timeouts = |settings: &str| {
+        let profile = format!("tcp-fec:{settings},paced=0,rescue=0,acks=1,iw=2,lw=1");
+        let of = |seed| {
+            let mut flow = flow(&profile, "bulk");
+            flow.access.rate = fulmar_net::parse::link_rate("100M").unwrap();
+            flow.access.delay = Duration::from_millis(1);
+            let path = "rate=100M rtt=400ms queue=droptail:50p fwd_only=true loss=1%";
+            run(path, vec![flow], 220, seed).flows[0].timeouts
+        };
+        (1..=4).map(of).sum::<u64>()
+    };
+    let [window, ten, seen] =
+        ["fmax=0,suppress=receiver", "fmax=10,suppress=receiver", "fmax=0"].map(timeouts);
+    assert!(window >= 4 && ten <= window / 4 && seen <= window / 4, "{window}, {ten}, {seen}");
+}
+
 /// Sato 2019, 4.4 and Figure 4.9: the links of 100 Mb/s and 1 ms at either end spread what an unpaced sender
 /// sends at once, so that groups of 10 fill most of a link of 200 ms at 0.05 %.
 #[test]

@@ -18,7 +18,9 @@ mod values;
 pub use error::ProfileError;
 pub use kind::{Kind, Setting, Value};
 pub use make::{HandshakeTimer, Make, MakeContext};
-pub use reads::{awaits_timeout, block_symbols_max, misses_by_packets, retransmissions, window};
+pub use reads::{
+    awaits_timeout, block_symbols_max, keeps_duplicates_back, misses_by_packets, retransmissions, window,
+};
 pub use rows::{
     CodeRow, ControllerRow, Cover, EstimatorRow, MadeCode, PolicyRow, SizingRow, WINDOW_SETTINGS,
 };

@@ -24,6 +24,11 @@ pub fn misses_by_packets(values: &Values) -> bool {
     values.of("rescue").is_some() && values.word("rescue") != "1"
 }
 
+/// The other end stands for TCP-FEC's receiver. No where the setting does not apply.
+pub fn keeps_duplicates_back(values: &Values) -> bool {
+    values.of("suppress").is_some() && values.word("suppress") == "receiver"
+}
+
 /// TCP's window, for a row that takes [`WINDOW_SETTINGS`](crate::WINDOW_SETTINGS).
 pub fn window(values: &Values) -> WindowConfig {
     let mut window = WindowConfig::default();

@@ -298,6 +298,12 @@ impl Coding {
         self.told.rank += u64::from(news.dof_delivered);
     }
 
+    /// TCP-FEC's receiver would not have sent an ACK that says this of symbols, and acknowledges packets that
+    /// carried `news` (Sato 2019, 4.3).
+    pub fn is_kept_back(&self, state: &CodingState, mut news: impl Iterator<Item = Content>) -> bool {
+        self.strategy.is_kept_back(state, &mut news)
+    }
+
     /// What the receiver said in an ACK that tells no fate.
     pub fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<(), TransportError> {
         self.strategy.on_report(now, state).map(|_repaired| ())

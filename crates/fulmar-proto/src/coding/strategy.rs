@@ -113,6 +113,12 @@ pub(super) trait Strategy: Debug + Send {
     /// now known to be repaired.
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError>;
 
+    /// A receiver that keeps duplicate ACKs back while a group may repair what is lost would not have sent
+    /// this state, with which packets are acknowledged that carried `news`.
+    fn is_kept_back(&self, _state: &CodingState, _news: &mut dyn Iterator<Item = Content>) -> bool {
+        false
+    }
+
     /// A report told more than could be booked at once, or memory is to be given back.
     fn is_behind(&self) -> bool;
 

@@ -20,6 +20,9 @@ pub(super) struct Carried {
 impl Connection {
     /// An ACK of 1-RTT packets.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>) -> Result<(), TransportError> {
+        if self.is_kept_back(ack) {
+            return Ok(());
+        }
         if self.rest_of_ack.as_ref().is_some_and(|rest| ack.largest <= rest.largest) {
             // It tells nothing that the other does not.
             return Ok(());
@@ -32,6 +35,15 @@ impl Connection {
             self.rest_of_ack = Some(RestOfAck::new(ack, upto, is_newest));
         }
         Ok(())
+    }
+
+    /// The other end stands for one that would not have sent this ACK: it is as if it had been lost.
+    fn is_kept_back(&self, ack: &Ack<'_>) -> bool {
+        let recovery = &self.path.recovery;
+        let Some(state) = ack.coding.as_ref().filter(|_| recovery.keeps_duplicates_back()) else {
+            return false;
+        };
+        self.coding.is_kept_back(state, recovery.news(ack).filter_map(|carried| carried.content))
     }
 
     /// What packets led to and was not done at once is due at once, a part at a time.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fulmar_control as control;
 use fulmar_control::CongestionController;
-use fulmar_profile::{Make, Table, Values, misses_by_packets};
+use fulmar_profile::{Make, Table, Values, keeps_duplicates_back, misses_by_packets};
 
 use super::engine::{TIMEOUTS, VARIATIONS};
 use crate::recovery::{AckPolicy, RecoveryConfig, Timeout};
@@ -68,6 +68,7 @@ pub(super) fn recovery(values: &Values) -> RecoveryConfig {
     RecoveryConfig {
         reordering_packets,
         is_by_packets_alone: misses_by_packets(values),
+        keeps_duplicates_back: keeps_duplicates_back(values),
         timeout,
         variation,
         packet_bytes_max,

@@ -55,6 +55,11 @@ impl<T: Copy> Recovery<T> {
         self.on_rest_of_ack(now, ack, ack.largest)
     }
 
+    /// What packets carried that `ack` acknowledges and that are under way, as far as is known.
+    pub fn news<'a>(&'a self, ack: &'a Ack<'_>) -> impl Iterator<Item = T> + 'a {
+        ack.ranges().flat_map(|(low, high)| self.sent.carried(low, high))
+    }
+
     /// The packets of an ACK up to `upto`, the others having been looked at. Nothing is declared lost before
     /// all have been.
     pub fn on_rest_of_ack(

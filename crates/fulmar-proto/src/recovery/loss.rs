@@ -37,6 +37,7 @@ pub struct LossDetector {
     /// Round in which reordering was last seen.
     reordered_in_round: u64,
     is_by_packets_alone: bool,
+    is_in_order: bool,
     /// When time decides the next loss.
     due_at: LossTime,
 }
@@ -52,6 +53,7 @@ impl LossDetector {
             window_eighths: WINDOW_MIN_EIGHTHS,
             reordered_in_round: 0,
             is_by_packets_alone: false,
+            is_in_order: false,
             due_at: None,
         }
     }
@@ -59,6 +61,16 @@ impl LossDetector {
     /// The same without the threshold by time, if `is_by_packets_alone`.
     pub fn by_packets_alone(self, is_by_packets_alone: bool) -> Self {
         Self { is_by_packets_alone, ..self }
+    }
+
+    /// The same which learns nothing of packets that come after all, if `is_in_order`: ACKs are what was late.
+    pub fn in_order(self, is_in_order: bool) -> Self {
+        Self { is_in_order, ..self }
+    }
+
+    /// Whether it learns nothing of packets that come after all.
+    pub fn is_in_order(&self) -> bool {
+        self.is_in_order
     }
 
     /// Packets that must have been acknowledged beyond one before it counts as lost.
@@ -108,6 +120,9 @@ impl LossDetector {
 
     /// A packet that had been declared lost was acknowledged in an ACK whose largest number is `largest`.
     pub fn on_spurious(&mut self, number: PacketNumber, largest: PacketNumber, round: u64) {
+        if self.is_in_order {
+            return;
+        }
         let distance = largest.0.saturating_sub(number.0) + 1;
         let needed = if distance > THRESHOLD_MAX_PACKETS { BY_TIME_ALONE } else { distance };
         self.threshold_packets = self.threshold_packets.max(needed);

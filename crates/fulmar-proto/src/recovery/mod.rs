@@ -304,6 +304,11 @@ impl<T: Copy> Recovery<T> {
         self.sent.outstanding_packets() > 0
     }
 
+    /// The other end stands for one that keeps duplicate ACKs back ([`RecoveryConfig`]).
+    pub fn keeps_duplicates_back(&self) -> bool {
+        self.detector.is_in_order()
+    }
+
     /// Packets neither acknowledged nor declared lost.
     pub fn outstanding_packets(&self) -> usize {
         self.sent.outstanding_packets()
@@ -355,5 +360,7 @@ impl<T: Copy> Recovery<T> {
 }
 
 fn detector(config: &RecoveryConfig) -> LossDetector {
-    LossDetector::new(config.reordering_packets).by_packets_alone(config.is_by_packets_alone)
+    LossDetector::new(config.reordering_packets)
+        .by_packets_alone(config.is_by_packets_alone)
+        .in_order(config.keeps_duplicates_back)
 }

@@ -119,6 +119,23 @@ impl<T: Copy> Row<T> {
         taken
     }
 
+    /// The packets `low` to `high`, ascending.
+    fn kept(&self, low: u64, high: u64) -> impl Iterator<Item = &SentPacket<T>> {
+        let mut at = self.position(low);
+        std::iter::from_fn(move || {
+            loop {
+                match self.0.get(at)? {
+                    (number, _) if *number > high => return None,
+                    (_, Entry::Gone(skip)) => at += *skip as usize,
+                    (_, Entry::Kept(packet)) => {
+                        at += 1;
+                        return Some(packet);
+                    }
+                }
+            }
+        })
+    }
+
     /// Where the first entry is whose number is not below `number`.
     fn position(&self, number: u64) -> usize {
         self.0.partition_point(|(at, _)| *at < number)
@@ -257,6 +274,14 @@ impl<T: Copy> SentPackets<T> {
             each(Acked { number: PacketNumber(number), packet, was_lost: false });
         });
         rest.map(PacketNumber)
+    }
+
+    /// What the packets `low` to `high` carry that are neither acknowledged nor declared lost, ascending.
+    pub fn carried(&self, low: PacketNumber, high: PacketNumber) -> impl Iterator<Item = T> + '_ {
+        self.outstanding.kept(low.0, high.0).filter_map(|packet| match packet.cargo {
+            Cargo::Given(cargo) => Some(cargo),
+            Cargo::Trial => None,
+        })
     }
 
     /// The oldest packet that is neither acknowledged nor declared lost.

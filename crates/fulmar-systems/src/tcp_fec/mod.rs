@@ -46,7 +46,7 @@ pub(crate) static TCP_FEC: System = System {
         takes: &["sack", "rescue"],
         is_asked_by_tcp: |_| false,
         make: |values| {
-            let (size, suppresses) = (group_size(values), values.flag("suppress"));
+            let (size, suppresses) = (group_size(values), values.word("suppress") != "0");
             let pace = retransmissions(values);
             Arc::new(move |_| Box::new(TcpFecGroups::new(size).asking(suppresses, pace)))
         },
@@ -112,8 +112,14 @@ const SETTINGS: &[Setting] = &[
         .of("group", &["interleaved"]),
     Setting::new("l", Kind::Integer(0, 255), "30", "largest group; 0 for no limit", "Sato 5.4")
         .of("group", &["interleaved"]),
-    Setting::new("suppress", Kind::Flag, "1", "no repair is asked for that a group may make", "Sato 4.3")
-        .of("policy", &["tcp-fec"]),
+    Setting::new(
+        "suppress",
+        Kind::Word(&["1", "0", "receiver"]),
+        "1",
+        "no repair is asked for that a group may make; receiver: nor is it told of a loss before",
+        "Sato 4.3",
+    )
+    .of("policy", &["tcp-fec"]),
 ];
 
 /// What the setting `group` chooses.

@@ -203,7 +203,7 @@ impl SlidingSender {
         space_bytes: usize,
     ) -> Option<Content> {
         let window = self.newest(symbols);
-        let groups = groups.max(1);
+        let (groups, is_first) = (groups.max(1), group == 0);
         // Symbols at the front that arrived are gone. The others stay in the groups they were in.
         let gone = symbols.saturating_sub(window.len) % u32::from(groups);
         let group = (u32::from(group % groups) + u32::from(groups) - gone) % u32::from(groups);
@@ -211,6 +211,12 @@ impl SlidingSender {
         // A group of one has its repair too, which restores what it covers as any other does.
         let content = self.emit_window(window, 1, key, RepairReason::Proactive, packet, space_bytes)?;
         self.groups = groups;
+        if let Content::Repair(number) = content
+            && is_first
+        {
+            let ring = &self.ledger.ring;
+            self.repairs.deals.close(ring.next_id(), symbols, groups, number, ring.base());
+        }
         Some(content)
     }
 

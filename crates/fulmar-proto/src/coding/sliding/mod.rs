@@ -8,6 +8,7 @@
 
 mod emit;
 mod fates;
+mod kept_back;
 mod learn;
 mod missing;
 mod often_lost;
@@ -32,6 +33,7 @@ use super::strategy::{Reported, Strategy, Unrepairable};
 use crate::wire::frame::CodingState;
 use crate::{Instant, TransportError};
 use fates::Fates;
+use kept_back::Arrived;
 use often_lost::OftenLostQueue;
 use repairs::Repairs;
 use report::Report;
@@ -295,6 +297,26 @@ impl Strategy for SlidingSender {
 
     fn on_report(&mut self, now: Instant, state: &CodingState) -> Result<u32, TransportError> {
         self.apply_report(now, state)
+    }
+
+    fn is_kept_back(&self, state: &CodingState, news: &mut dyn Iterator<Item = Content>) -> bool {
+        let (hole, ring) = (state.decoded_below, &self.ledger.ring);
+        let is_known = ring.held(hole).is_none_or(|held| held.was_lost());
+        if is_known || hole > self.report.decoded_below() {
+            return false;
+        }
+        let mut arrived = Arrived::default();
+        for content in news {
+            match content {
+                Content::Source(id) | Content::Copy(id) => arrived.symbols.push(id.0),
+                Content::Repair(number) => arrived.repairs.push(number),
+                Content::Combined(_) | Content::Part(_) => {}
+            }
+        }
+        arrived.symbols.sort_unstable();
+        arrived.repairs.sort_unstable();
+        let has = |id| ring.held(SymbolId(id)).is_none_or(|held| held.state().is_delivered());
+        self.repairs.deals.is_kept_back(hole.0, &arrived, has)
     }
 
     fn is_behind(&self) -> bool {

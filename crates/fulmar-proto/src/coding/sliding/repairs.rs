@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use fulmar_fec::{SymbolId, Window};
 
+use super::kept_back::Deals;
 use crate::coding::sets::SetNumber;
 
 /// Keys in use: repair over the same cover repeats after so many. They take one byte on the wire.
@@ -27,6 +28,8 @@ pub(super) struct Repairs {
     /// Those over windows that are under way, oldest first.
     windows: VecDeque<(u64, Window)>,
     next_key: u32,
+    /// Which symbols the groups had that they closed.
+    pub(super) deals: Deals,
 }
 
 impl Repairs {
