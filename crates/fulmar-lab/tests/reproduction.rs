@@ -123,8 +123,9 @@ fn tcp_fec_gains_by_repairing_and_by_not_answering_repaired_losses() {
     assert_near("fec-dup", told / tcp, 1.0, 1.3);
 }
 
-/// Sato 2019, Figure 4.12: "the suppression time of duplicate ACKs increases as the group size increases", and
-/// "causes many timeouts". With groups of 10 there are few, and none where the sender sees every hole at once.
+/// Sato 2019, Figure 4.12: "the suppression time of duplicate ACKs increases as the group size
+/// increases", and "causes many timeouts". With groups of 10 there are few, and none where the sender sees
+/// every hole at once.
 #[test]
 fn the_receivers_silence_lets_large_groups_time_out() {
     let timeouts = |settings: &str| {

@@ -39,8 +39,8 @@ pub struct RecoveryConfig {
     pub reordering_packets: u32,
     /// Nothing counts as lost by time, as before RFC 8985: the third packet after it tells, or the timeout.
     pub is_by_packets_alone: bool,
-    /// The other end stands for a receiver that returns no duplicate ACK while a group may repair what is lost
-    /// (Sato 2019, 4.3). What packets do behind its back is no reordering.
+    /// The other end stands for a receiver that returns no duplicate ACK while a group may repair what is
+    /// lost (Sato 2019, 4.3). What packets do behind its back is no reordering.
     pub keeps_duplicates_back: bool,
     /// What silence means.
     pub timeout: Timeout,

@@ -63,7 +63,8 @@ impl LossDetector {
         Self { is_by_packets_alone, ..self }
     }
 
-    /// The same which learns nothing of packets that come after all, if `is_in_order`: ACKs are what was late.
+    /// The same which learns nothing of packets that come after all, if `is_in_order`: ACKs are what was
+    /// late.
     pub fn in_order(self, is_in_order: bool) -> Self {
         Self { is_in_order, ..self }
     }
