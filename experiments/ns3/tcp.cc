@@ -10,6 +10,9 @@
 #include <ns3/traffic-control-module.h>
 
 #include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <list>
 
 using namespace ns3;
 
@@ -95,7 +98,7 @@ static void Watch(int flow, Ptr<Application> sender) {
 }
 
 int main(int argc, char** argv) {
-    std::string congestion = "TcpNewReno", recovery = "TcpPrrRecovery", rate = "100Mbps", access;
+    std::string congestion = "TcpNewReno", recovery = "TcpPrrRecovery", rate = "100Mbps", access, lost;
     double rtt_ms = 20, loss = 0.01, seconds = 30, access_ms = 0, access_ms_last = -1, start_within = 0;
     // As the kernel has them. An ACK that may wait as long as the least timeout would let the timeout come first.
     double rto_min = 0.2, ack_delay = 0.04;
@@ -108,6 +111,7 @@ int main(int argc, char** argv) {
     words.AddValue("rtt", "of the bottleneck, ms", rtt_ms);
     words.AddValue("queue", "of the bottleneck, packets; 0 for a bandwidth-delay product", queue_packets);
     words.AddValue("loss", "probability, forward", loss);
+    words.AddValue("lost", "file with the numbers of the packets that are lost instead, forward, from 0", lost);
     words.AddValue("access", "rate of a flow's link at either end; empty for none", access);
     words.AddValue("access-delay", "of the first flow's, one way, ms", access_ms);
     words.AddValue("access-delay-last", "of the last flow's, those between are spread evenly; -1: of all alike", access_ms_last);
@@ -152,6 +156,13 @@ int main(int argc, char** argv) {
     errors->SetUnit(RateErrorModel::ERROR_UNIT_PACKET);
     errors->SetRate(loss);
     devices.Get(1)->SetAttribute("ReceiveErrorModel", PointerValue(errors));
+    if (!lost.empty()) {
+        std::ifstream file(lost);
+        std::list<uint32_t> numbers{std::istream_iterator<uint32_t>(file), {}};
+        Ptr<ReceiveListErrorModel> chosen = CreateObject<ReceiveListErrorModel>();
+        chosen->SetList(numbers);
+        devices.Get(1)->SetAttribute("ReceiveErrorModel", PointerValue(chosen));
+    }
 
     // No queueing discipline above a device: its queue is the link's.
     InternetStackHelper stack;
