@@ -359,7 +359,7 @@ impl Startup {
         if let Some(mean) = tally.rtt_mean().filter(|_| is_usual) {
             self.usual_rtt = Some(self.usual_rtt.map_or(mean, |usual| usual.min(mean)));
         }
-        if u64::from(self.first.packets) < EARLY_PACKETS {
+        if u64::from(self.first.packets) < EARLY_PACKETS && !tally.is_blackout {
             self.first.add_round(tally);
         }
     }

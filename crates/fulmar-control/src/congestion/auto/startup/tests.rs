@@ -232,6 +232,10 @@ fn round_trips_that_go_up_and_down_are_what_the_path_makes_of_the_shortest() {
 fn what_the_first_packets_lost_is_no_queue_s() {
     let mut startup = Startup::new(Rate::ZERO, Early::new());
     assert_eq!(startup.first_loss(), 0.0);
+    let mut blackout = round_of(&[40], 200);
+    blackout.is_blackout = true;
+    startup.learn_usual(&blackout, Queue::None);
+    assert_eq!(startup.first_loss(), 0.0, "a black-out teaches nothing");
     startup.learn_usual(&round_of(&[40], 50), Queue::None);
     startup.learn_usual(&round_of(&[40], 200), Queue::None);
     assert_eq!(startup.first_loss(), 50.0 / 150.0);
