@@ -102,6 +102,10 @@ bench-codes: toolchain ## speed of the erasure codes on this machine: make bench
 bench-loopback: toolchain ## Fulmar beside quinn, s2n-quic, quiche on loopback: make bench-loopback [JSON=file] [ARGS="--quick"]
 	CARGO="$(CARGO)" scripts/bench-loopback $(if $(JSON),--json "$(JSON)") $(ARGS)
 
+.PHONY: bench-bindings
+bench-bindings: toolchain ## C and Python beside Rust on loopback: make bench-bindings [JSON=file] [ARGS="--quick"]
+	CARGO="$(CARGO)" scripts/bench-bindings $(if $(JSON),--json "$(JSON)") $(ARGS)
+
 bench-instructions: toolchain ## instructions per packet, against crates/fulmar-world/instructions.txt (needs valgrind)
 	CARGO="$(CARGO)" scripts/instructions $(ARGS)
 
