@@ -136,7 +136,7 @@ fn merge(folder: &Path, target: &Path, text: &str) -> std::io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{COMMIT, run as run_experiment};
+    use crate::experiment::run as run_experiment;
 
     const TEXT: &str = "title = 't'\nduration = '300ms'\nrepetitions = 4\n[link]\nrate = '5M'\nrtt = '10ms'\n\
         [[flow]]\nsender = 'cubic'\n[sweep]\nloss = ['0%', '2%']\n";
@@ -189,7 +189,7 @@ mod tests {
         // Of another program.
         let runs = path("b").join("t/runs-2-of-3.jsonl");
         let text = fs::read_to_string(&runs).unwrap();
-        fs::write(&runs, text.replace(COMMIT, "another")).unwrap();
+        fs::write(&runs, text.replace(experiment.commit(), "another")).unwrap();
         let Err(Failure::Never(reason)) = run(&args(&["b"])) else { panic!("two commits") };
         assert!(reason.contains("several commits"), "{reason}");
         run(&Args { mixed: true, ..args(&["b"]) }).unwrap();
