@@ -187,8 +187,8 @@ fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     }
 }
 
-/// The laboratory keeps results of other senders when auto's controller changes (`fulmar-lab/build.rs`): it is
-/// made where `cc=auto` is read, and in the small worlds of tests.
+/// The laboratory keeps results of other senders when auto's controller changes (`fulmar-lab/build.rs`): it
+/// is made where `cc=auto` is read, and in the small worlds of tests.
 #[test]
 fn only_senders_of_auto_run_its_controller() {
     let folder = "crates/fulmar-control/src/congestion/";

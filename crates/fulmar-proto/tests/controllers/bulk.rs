@@ -9,9 +9,13 @@ use fulmar_control::{
 
 /// Goodput as a share of (1 - p) C.
 fn share(link: &Link, controller: Box<dyn CongestionController>, seconds: f64) -> f64 {
+    share_of(link, controller, seconds, 1)
+}
+
+fn share_of(link: &Link, controller: Box<dyn CongestionController>, seconds: f64, seed: u64) -> f64 {
     let limit = (1.0 - link.loss) * link.bits_per_second as f64;
     let name = controller.name();
-    let mut run = Bottleneck::new(link.clone(), seconds, 1);
+    let mut run = Bottleneck::new(link.clone(), seconds, seed);
     run.add(controller, Duration::ZERO, App::Bulk);
     run.run(seconds);
     let (flow, stats) = (&run.flows[0], run.stats());
@@ -112,11 +116,7 @@ fn auto_finds_the_rate_in_spite_of_jitter_and_losses() {
         let mut link = Link::new(rate, rtt).lossy(loss, 0.0).acks_as_asked();
         link.jitter = Duration::from_millis(jitter);
         for seed in 1..=6 {
-            let mut run = Bottleneck::new(link.clone(), 10.0, seed);
-            run.add(auto(), Duration::ZERO, App::Bulk);
-            run.run(10.0);
-            let limit = (1.0 - loss) * link.bits_per_second as f64;
-            let got = run.flows[0].received_bytes as f64 * 8.0 / 10.0 / limit;
+            let got = share_of(&link, auto(), 10.0, seed);
             assert!(got > 0.75, "{rate} Mb/s, {rtt} ms, jitter {jitter} ms, seed {seed}: {got}");
         }
     }
