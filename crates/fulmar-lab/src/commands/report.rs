@@ -10,9 +10,9 @@ use crate::report::{self, Chapter};
 /// Make tables, plots, pages and the table of verdicts of all results there are
 ///
 /// CSV, JSON and SVG for each experiment, one static HTML page, a page for each source, and README.md: every
-/// published table and figure with its verdict, and what the five systems must do. Of experiments without new
-/// results the table (CSV) in the output folder counts. Results of another engine (the commit of what decides
-/// its runs differs) are stale: they are shown, and no claim is judged by them.
+/// published table and figure with its verdict, and what the five systems must do. Of cells without new results,
+/// or with fewer runs of this engine, the table (CSV) in the output folder counts. Results of another engine (the
+/// commit of what decides its runs differs) are stale: they are shown, and no claim is judged by them.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Folder of results
@@ -32,10 +32,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), String> {
     let out = args.out.clone().unwrap_or_else(|| args.results.join("report"));
     let files = experiment_files(&args.experiments);
-    let mut chapters = from_results(args, &files)?;
+    let mut chapters = from_results(args, &files, &out)?;
     chapters.extend(from_tables(&chapters, &files, &out)?);
     chapters.sort_by(|a, b| a.experiment.name.cmp(&b.experiment.name));
-    chapters.iter_mut().for_each(|chapter| chapter.only_of(chapter.experiment.commit()));
+    chapters.iter_mut().for_each(Chapter::only_of_today);
     Chapter::judge_together(&mut chapters);
     if !chapters.iter().any(Chapter::is_measured) {
         return Err(format!(
@@ -84,7 +84,7 @@ fn parse(file: &Path) -> Result<Experiment, String> {
 
 /// What stands in the folder of results. The experiment's file of today says what is claimed, if there still
 /// is one.
-fn from_results(args: &Args, files: &[PathBuf]) -> Result<Vec<Chapter>, String> {
+fn from_results(args: &Args, files: &[PathBuf], out: &Path) -> Result<Vec<Chapter>, String> {
     let mut folders: Vec<PathBuf> = match fs::read_dir(&args.results) {
         Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -103,9 +103,18 @@ fn from_results(args: &Args, files: &[PathBuf]) -> Result<Vec<Chapter>, String> 
         };
         experiment.name = name;
         let results = Results::read(folder.clone()).map_err(|error| words(&folder, error))?;
-        chapters.push(Chapter::new(experiment, &results)?);
+        let mut chapter = Chapter::new(experiment.clone(), &results)?;
+        if let Ok(table) = fs::read_to_string(table_of(out, &experiment)) {
+            chapter.complete_by(Chapter::from_csv(experiment, &table)?);
+        }
+        chapters.push(chapter);
     }
     Ok(chapters)
+}
+
+/// The table of an experiment that stays in the tree.
+fn table_of(out: &Path, experiment: &Experiment) -> PathBuf {
+    out.join(format!("{}.csv", experiment.name))
 }
 
 /// The experiments without results, from the tables that were kept; those without either have nothing to show
@@ -118,8 +127,7 @@ fn from_tables(known: &[Chapter], files: &[PathBuf], out: &Path) -> Result<Vec<C
         if known.iter().any(has_results) {
             continue;
         }
-        let table = out.join(format!("{}.csv", experiment.name));
-        let text = fs::read_to_string(&table).unwrap_or_default();
+        let text = fs::read_to_string(table_of(out, &experiment)).unwrap_or_default();
         chapters.push(Chapter::from_csv(experiment, &text)?);
     }
     Ok(chapters)

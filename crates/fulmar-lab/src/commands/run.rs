@@ -107,7 +107,7 @@ fn table(experiment: &Experiment, mode: Mode, results: &Results) -> Result<(), S
     println!("{}: {}", experiment.name, experiment.measures.join(", "));
     for cell in mode.cells(experiment)? {
         let hash = experiment::task(experiment, &cell, mode.duration(experiment))?.hash();
-        let of = |measure: &String| results.summary(experiment, &hash, measure);
+        let of = |measure: &String| results.summary(experiment, &cell, &hash, measure);
         let words = |found: Option<Summary>| match found {
             Some(s) if s.n > 1 => format!("{} ±{}", digits(s.mean), interval_digits(s.ci95, s.mean)),
             Some(s) => digits(s.mean),

@@ -1,12 +1,15 @@
 //! What a result belongs to: the content of its scenario, and the commit of the program that ran it.
 //!
 //! A run is decided by the code that it runs. Auto's congestion controller runs where somebody sends with
-//! it, and nowhere else: experiments without such a sender have the last commit that touched anything but it.
+//! it, and nowhere else: cells without such a sender have the last commit that touched anything but it.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Experiment;
+use super::definition::FlowLine;
 use super::sender::may_run_auto;
+use super::{Cell, Experiment};
 
 /// The commit this program is of, as far as it decides what a run does.
 pub const COMMIT: &str = env!("FULMAR_COMMIT");
@@ -14,14 +17,19 @@ pub const COMMIT: &str = env!("FULMAR_COMMIT");
 pub const COMMIT_WITHOUT_AUTO: &str = env!("FULMAR_COMMIT_WITHOUT_AUTO");
 
 impl Experiment {
-    /// Which commit decides what its runs do: results of another one are stale.
-    pub fn commit(&self) -> &'static str {
-        if self.may_run_auto() { COMMIT } else { COMMIT_WITHOUT_AUTO }
+    /// Which commit decides what the runs of a cell do: results of another one are stale.
+    pub fn commit(&self, cell: &Cell) -> &'static str {
+        if self.may_run_auto(cell) { COMMIT } else { COMMIT_WITHOUT_AUTO }
     }
 
-    fn may_run_auto(&self) -> bool {
-        let swept = self.sweep.get("sender").into_iter().flatten();
-        self.flows.iter().map(|flow| &flow.sender).chain(swept).any(|sender| may_run_auto(sender))
+    /// Whether somebody may send with auto's controller in a cell.
+    pub(crate) fn may_run_auto(&self, cell: &Cell) -> bool {
+        let swept = cell.value("sender");
+        let sender = |flow: &FlowLine| match swept {
+            Some(swept) if !flow.is_apart => may_run_auto(swept),
+            _ => may_run_auto(&flow.sender),
+        };
+        self.flows.iter().any(sender)
     }
 }
 
@@ -39,10 +47,21 @@ impl ScenarioHash {
         Self(blake3::hash(words.as_bytes()).to_hex()[..DIGITS].to_owned())
     }
 
+    /// As it stands in a table; `None` of no words.
+    pub fn read(words: &str) -> Option<Self> {
+        (!words.is_empty()).then(|| Self(words.to_owned()))
+    }
+
     /// The key of a run by a program of a commit.
     pub fn with(&self, commit: &str, seed: u64) -> RunKey {
         let hash = blake3::hash(format!("{} {commit} {seed}", self.0).as_bytes());
         RunKey(hash.to_hex()[..DIGITS].to_owned())
+    }
+}
+
+impl fmt::Display for ScenarioHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -72,32 +91,34 @@ mod tests {
         assert_eq!(all.len(), 4);
     }
 
-    /// Whatever is not known to be another sender counts as auto, wherever it is named.
+    /// Whatever is not known to be another sender counts as auto, wherever it is named; flows that stand apart send
+    /// in every cell.
     #[test]
-    fn a_change_of_autos_controller_concerns_those_who_may_send_with_it() {
-        let experiment = |senders: [&str; 2], swept: &str| {
-            let flow = |sender: &str| format!("[[flow]]\nsender = '{sender}'\napart = true\n");
-            let sweep = format!("[[flow]]\nsender = 'cubic'\n[sweep]\nsender = ['bbr', '{swept}']\n");
-            let text = format!("title = 't'\nduration = '1s'\n{}{sweep}", senders.map(flow).concat());
+    fn a_change_of_autos_controller_concerns_cells_that_may_send_with_it() {
+        let experiment = |apart: &str| {
+            let flows = format!("[[flow]]\nsender = '{apart}'\napart = true\n[[flow]]\nsender = 'cubic'\n");
+            let text = format!("title = 't'\nduration = '1s'\n{flows}");
             Experiment::parse("t.toml", &text).unwrap_or_else(|error| panic!("{text}: {}", error.reason))
+        };
+        let commit = |experiment: &Experiment, swept: Option<&str>| {
+            let settings = swept.map(|sender| ("sender".into(), sender.into()));
+            experiment.commit(&Cell { settings: settings.into_iter().collect() })
         };
         let others =
             ["newreno", "lt-tcp:loss=autoregressive", "tcp-nc-adaptive", "ctcp", "dfcp", "tcp-fec:r=0.7"];
         for other in others {
-            let without = experiment([other, "reno"], other);
-            assert!(!without.may_run_auto(), "{other}");
-            assert_eq!(without.commit(), COMMIT_WITHOUT_AUTO);
+            assert_eq!(commit(&experiment(other), Some(other)), COMMIT_WITHOUT_AUTO, "{other}");
         }
         for auto in ["auto", "auto:packet=1200", "newreno:cc=auto", "auto:without=random-loss"] {
-            for with in [experiment([auto, "reno"], "cubic"), experiment(["reno", "bbr"], auto)] {
-                assert!(with.may_run_auto() && with.commit() == COMMIT, "{auto}");
-            }
+            assert_eq!(commit(&experiment(auto), Some("cubic")), COMMIT, "{auto}");
+            assert_eq!(commit(&experiment("reno"), Some(auto)), COMMIT, "{auto}");
         }
-        let mut peer = experiment(["reno", "bbr"], "cubic");
+        let mut peer = experiment("reno");
         for (sender, may) in [("tcp-cubic", false), ("tcp-bbr", false), ("peer-any", true), ("nobody", true)]
         {
             peer.flows[0].sender = sender.into();
-            assert_eq!(peer.may_run_auto(), may, "{sender}");
+            let all = [None, Some("cubic")].map(|swept| commit(&peer, swept));
+            assert_eq!(all, [if may { COMMIT } else { COMMIT_WITHOUT_AUTO }; 2], "{sender}");
         }
     }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::ScenarioHash;
+
 /// The machine that a run was made on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
@@ -47,6 +49,8 @@ fn named(text: &str, names: &[&str]) -> Option<String> {
 pub struct Provenance {
     /// The commit of the program.
     pub commit: Option<String>,
+    /// What was run; tables that were written before they said it have none.
+    pub scenario: Option<ScenarioHash>,
     /// The seeds: `1-10`, or `1 3 7`.
     pub seeds: String,
     /// The processors, where more than one by semicolons.
@@ -56,8 +60,12 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Of runs by a commit, each with its seed and its machine.
-    pub(super) fn of<'a>(commit: Option<&str>, runs: impl Iterator<Item = (u64, &'a Machine)>) -> Self {
+    /// Of runs of a scenario by a commit, each with its seed and its machine.
+    pub(super) fn of<'a>(
+        commit: Option<&str>,
+        scenario: &ScenarioHash,
+        runs: impl Iterator<Item = (u64, &'a Machine)>,
+    ) -> Self {
         let (seeds, machines): (BTreeSet<u64>, BTreeSet<&Machine>) = runs.unzip();
         let words = |of: fn(&Machine) -> &str| {
             let all: BTreeSet<&str> = machines.iter().map(|machine| of(machine)).collect();
@@ -65,6 +73,7 @@ impl Provenance {
         };
         Self {
             commit: commit.map(str::to_owned),
+            scenario: commit.map(|_| scenario.clone()),
             seeds: in_short(&seeds),
             processor: words(|machine| &machine.processor),
             kernel: words(|machine| &machine.kernel),
@@ -87,13 +96,14 @@ mod tests {
 
     #[test]
     fn runs_of_two_machines_name_both() {
+        let w = ScenarioHash::of("w");
         let [a, b] = ["a", "b"].map(|name| Machine { processor: name.into(), kernel: "linux 6.1".into() });
-        let all = Provenance::of(Some("c"), [(1, &a), (2, &b), (3, &a)].into_iter());
+        let all = Provenance::of(Some("c"), &w, [(1, &a), (2, &b), (3, &a)].into_iter());
         assert_eq!(
             (all.seeds.as_str(), all.processor.as_str(), all.kernel.as_str()),
             ("1-3", "a; b", "linux 6.1")
         );
-        let one = Provenance::of(None, [(1, &a), (4, &a)].into_iter());
+        let one = Provenance::of(None, &w, [(1, &a), (4, &a)].into_iter());
         assert_eq!((one.seeds.as_str(), one.processor.as_str()), ("1 4", "a"));
         assert_eq!(named("x: 1\nmodel name\t: Fast 3000\n", &["y", "model name"]), Some("Fast 3000".into()));
     }

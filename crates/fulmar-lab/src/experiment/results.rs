@@ -4,7 +4,7 @@
 //! line cut short,
 //! which is ignored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -150,8 +150,7 @@ impl Results {
         Ok(())
     }
 
-    /// The commit that speaks for a scenario: the one that decides the experiment (`own`) if it has run it,
-    /// otherwise the one met last.
+    /// The commit that speaks for a scenario: the one that decides its cell (`own`) if it has run it, otherwise the one met last.
     fn commit<'a>(&'a self, own: &'a str, scenario: &ScenarioHash) -> Option<&'a str> {
         let has = |commit: &str| {
             let mut all = self.records.values();
@@ -175,14 +174,14 @@ impl Results {
     pub fn provenance(&self, own: &str, scenario: &ScenarioHash) -> Provenance {
         let commit = self.commit(own, scenario);
         let of_cell = |r: &&Record| r.scenario == *scenario && Some(r.commit.as_str()) == commit;
-        Provenance::of(commit, self.valid().filter(of_cell).map(|r| (r.outcome.seed, &r.machine)))
+        Provenance::of(commit, scenario, self.valid().filter(of_cell).map(|r| (r.outcome.seed, &r.machine)))
     }
 
-    /// The commits of all runs, and of each the runs.
-    pub fn commits(&self) -> BTreeMap<&str, usize> {
-        let mut counts = BTreeMap::new();
-        self.records.values().for_each(|record| *counts.entry(record.commit.as_str()).or_default() += 1);
-        counts
+    /// The commits of all runs, by whether auto's controller may have run in them: one program has one for
+    /// each.
+    pub fn commits(&self, experiment: &Experiment) -> BTreeSet<(bool, &str)> {
+        let of = |record: &Record| experiment.may_run_auto(&record.as_cell());
+        self.records.values().map(|record| (of(record), record.commit.as_str())).collect()
     }
 
     /// Whether the run of this key is there and valid.
@@ -249,14 +248,15 @@ impl Results {
         Self { records, ..self.clone() }
     }
 
-    /// What was measured in a cell.
+    /// What was measured in a cell, which is this scenario.
     pub fn summary(
         &self,
         experiment: &Experiment,
+        cell: &Cell,
         scenario: &ScenarioHash,
         measure: &str,
     ) -> Option<Summary> {
-        let all = self.outcomes(experiment.commit(), scenario);
+        let all = self.outcomes(experiment.commit(cell), scenario);
         let values: Vec<f64> = all.into_iter().filter_map(|outcome| outcome.measure(measure)).collect();
         // The rule is about times; of a yes or no none lies outside.
         let drops = experiment.drops_outliers && measure != "completed";
@@ -278,6 +278,11 @@ impl Record {
             words: String::new(),
             outcome,
         }
+    }
+
+    /// Its cell by itself.
+    fn as_cell(&self) -> Cell {
+        Cell { settings: self.cell.clone().into_iter().collect() }
     }
 }
 

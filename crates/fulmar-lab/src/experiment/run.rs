@@ -114,6 +114,7 @@ struct Job {
     cell: Cell,
     task: Task,
     hash: ScenarioHash,
+    key: RunKey,
     seed: u64,
 }
 
@@ -128,9 +129,9 @@ pub fn run(
     results: &mut Results,
     tell: &(dyn Fn(&Progress) + Sync),
 ) -> Result<(), Stopped> {
-    let commit = experiment.commit();
+    let commit = |cell: &Cell| experiment.commit(cell);
     let (mut jobs, total) = all(experiment, mode, shard, commit).map_err(Stopped::Impossible)?;
-    jobs.retain(|job| !results.has(&job.hash.with(commit, job.seed)));
+    jobs.retain(|job| !results.has(&job.key));
     let done = AtomicUsize::new(total - jobs.len());
     let report =
         |label: &str| tell(&Progress { done: done.load(Ordering::Relaxed), total, label: label.into() });
@@ -138,7 +139,7 @@ pub fn run(
     let (real, virtual_): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.task.is_real_time());
     let results = Mutex::new(results);
     let keep = |job: &Job, outcome: Outcome| {
-        let record = Record::new(commit, job.hash.clone(), &job.cell, outcome);
+        let record = Record::new(commit(&job.cell), job.hash.clone(), &job.cell, outcome);
         results.lock().unwrap_or_else(PoisonError::into_inner).add(record)?;
         done.fetch_add(1, Ordering::Relaxed);
         report(&job.cell.label());
@@ -148,25 +149,34 @@ pub fn run(
     on_threads(experiment.at_once, APART, &real, |job| keep(job, execute(job)?))
 }
 
-/// The keys of all runs of an experiment by a program of a commit.
+/// The keys of all runs of an experiment by a program, which has a commit for each cell.
 ///
 /// # Errors
 /// If one cannot be made.
-pub fn keys(experiment: &Experiment, mode: Mode, commit: &str) -> Result<Vec<RunKey>, String> {
+pub fn keys<'a>(
+    experiment: &Experiment,
+    mode: Mode,
+    commit: impl Fn(&Cell) -> &'a str,
+) -> Result<Vec<RunKey>, String> {
     let (jobs, _) = all(experiment, mode, Shard::WHOLE, commit)?;
-    Ok(jobs.into_iter().map(|job| job.hash.with(commit, job.seed)).collect())
+    Ok(jobs.into_iter().map(|job| job.key).collect())
 }
 
 /// The runs of a part, and how many there are. Equal runs are run once.
-fn all(experiment: &Experiment, mode: Mode, shard: Shard, commit: &str) -> Result<(Vec<Job>, usize), String> {
+fn all<'a>(
+    experiment: &Experiment,
+    mode: Mode,
+    shard: Shard,
+    commit: impl Fn(&Cell) -> &'a str,
+) -> Result<(Vec<Job>, usize), String> {
     let (mut jobs, mut known) = (Vec::new(), BTreeSet::new());
     for repetition in 0..mode.repetitions(experiment) {
         for cell in mode.cells(experiment)? {
             let task = task(experiment, &cell, mode.duration(experiment))?;
             let (hash, seed) = (task.hash(), experiment.seed + u64::from(repetition));
-            let key = hash.with(commit, seed);
-            if shard.contains(&key) && known.insert(key) {
-                jobs.push(Job { cell, task, hash, seed });
+            let key = hash.with(commit(&cell), seed);
+            if shard.contains(&key) && known.insert(key.clone()) {
+                jobs.push(Job { cell, task, hash, key, seed });
             }
         }
     }
@@ -278,8 +288,8 @@ mod tests {
         let cell = &cells(&experiment).unwrap()[0];
         let hash = task(&experiment, cell, experiment.duration).unwrap().hash();
         assert_eq!(
-            again.summary(&experiment, &hash, "goodput_mbps"),
-            results.summary(&experiment, &hash, "goodput_mbps")
+            again.summary(&experiment, cell, &hash, "goodput_mbps"),
+            results.summary(&experiment, cell, &hash, "goodput_mbps")
         );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::command::command;
 use super::row::Row;
 use crate::experiment::{
-    Cell, Claim, Experiment, Finding, Mode, RELATIVE, Results, ScenarioHash, cells, task,
+    Cell, Claim, Experiment, Finding, Mode, Provenance, RELATIVE, Results, ScenarioHash, cells, task,
 };
 use crate::outcome::Outcome;
 use crate::statistics::Summary;
@@ -21,6 +21,8 @@ pub struct Chapter {
     pub findings: Vec<(Claim, Finding)>,
     /// The first run of each cell, for values over time.
     pub(super) firsts: Vec<Option<Outcome>>,
+    /// What a run of each cell is, as the experiment's file of today has it.
+    scenarios: Vec<ScenarioHash>,
 }
 
 impl Chapter {
@@ -30,16 +32,18 @@ impl Chapter {
     /// If the experiment cannot be run (any more).
     pub fn new(experiment: Experiment, results: &Results) -> Result<Self, String> {
         let mode = Mode::of_name(&experiment.name);
-        let own = experiment.commit();
+        let (cells, scenarios) = (mode.cells(&experiment)?, scenarios(&experiment, mode)?);
         let (mut rows, mut firsts) = (Vec::new(), Vec::new());
-        for cell in mode.cells(&experiment)? {
-            let hash = task(&experiment, &cell, mode.duration(&experiment))?.hash();
-            firsts.push(results.outcomes(own, &hash).first().map(|outcome| (*outcome).clone()));
-            let row = blank(&experiment, &cell);
-            let provenance = results.provenance(own, &hash);
-            rows.push(Row { measured: measured(&experiment, results, &hash), provenance, ..row });
+        for (cell, hash) in cells.iter().zip(&scenarios) {
+            let own = experiment.commit(cell);
+            firsts.push(results.outcomes(own, hash).first().map(|outcome| (*outcome).clone()));
+            let row = blank(&experiment, cell);
+            let provenance = results.provenance(own, hash);
+            let summary = |measure: &String| results.summary(&experiment, cell, hash, measure);
+            let measured = experiment.measures.iter().map(summary).collect();
+            rows.push(Row { measured, provenance, ..row });
         }
-        Ok(Self::judged(experiment, rows, firsts))
+        Ok(Self::judged(experiment, rows, firsts, scenarios))
     }
 
     /// From a table that was kept; cells that are not in it were not measured.
@@ -53,8 +57,27 @@ impl Chapter {
             Row { measured, provenance, ..blank(&experiment, cell) }
         };
         let rows: Vec<Row> = cells(&experiment)?.iter().map(row).collect();
-        let firsts = vec![None; rows.len()];
-        Ok(Self::judged(experiment, rows, firsts))
+        let (firsts, scenarios) = (vec![None; rows.len()], scenarios(&experiment, Mode::Full)?);
+        Ok(Self::judged(experiment, rows, firsts, scenarios))
+    }
+
+    /// Takes over the cells that a kept table of the same experiment knows better: more runs of the same
+    /// scenario by this engine.
+    pub fn complete_by(&mut self, kept: Self) {
+        let runs = |row: &Row, scenario: &ScenarioHash| {
+            let Provenance { commit, scenario: measured, .. } = &row.provenance;
+            let own = self.experiment.commit(&row.as_cell());
+            let is_good = commit.as_deref() == Some(own) && measured.as_ref() == Some(scenario);
+            if is_good { row.runs() } else { 0 }
+        };
+        let own_rows = self.rows.iter_mut().zip(&mut self.firsts).zip(&self.scenarios);
+        for (((row, first), scenario), other) in own_rows.zip(kept.rows) {
+            if runs(&other, scenario) > runs(row, scenario) {
+                (*row, *first) = (other, None);
+            }
+        }
+        relate(&self.experiment, &mut self.rows);
+        self.settle(self.findings(&[]));
     }
 
     /// As a table: a line for each cell.
@@ -65,22 +88,31 @@ impl Chapter {
         super::table::write(&self.experiment, &self.rows)
     }
 
-    fn judged(experiment: Experiment, mut rows: Vec<Row>, firsts: Vec<Option<Outcome>>) -> Self {
+    fn judged(
+        experiment: Experiment,
+        mut rows: Vec<Row>,
+        firsts: Vec<Option<Outcome>>,
+        scenarios: Vec<ScenarioHash>,
+    ) -> Self {
         relate(&experiment, &mut rows);
-        let mut chapter = Self { experiment, rows, findings: Vec::new(), firsts };
+        let mut chapter = Self { experiment, rows, findings: Vec::new(), firsts, scenarios };
         chapter.settle(chapter.findings(&[]));
         chapter
     }
 
-    /// Results of another engine say nothing of this one: they are stale, and no claim is judged by them.
-    pub fn only_of(&mut self, commit: &str) {
-        for row in &mut self.rows {
-            row.is_stale = row.provenance.commit.as_deref().is_some_and(|own| own != commit);
+    /// Results of another engine, or of what the experiment was before it was changed, say nothing of this
+    /// one: they are stale, and no claim is judged by them.
+    pub fn only_of_today(&mut self) {
+        for (row, scenario) in self.rows.iter_mut().zip(&self.scenarios) {
+            let Provenance { commit, scenario: measured, .. } = &row.provenance;
+            let own = self.experiment.commit(&row.as_cell());
+            let is_other_engine = commit.as_deref().is_some_and(|commit| commit != own);
+            row.is_stale = is_other_engine || measured.as_ref().is_some_and(|measured| measured != scenario);
         }
         self.settle(self.findings(&[]));
     }
 
-    /// Whether any of its rows is of another engine.
+    /// Whether any of its rows is of another engine, or of another scenario.
     pub fn is_stale(&self) -> bool {
         self.rows.iter().any(|row| row.is_stale)
     }
@@ -149,6 +181,11 @@ impl Chapter {
     }
 }
 
+fn scenarios(experiment: &Experiment, mode: Mode) -> Result<Vec<ScenarioHash>, String> {
+    let hash = |cell: &Cell| Ok(task(experiment, cell, mode.duration(experiment))?.hash());
+    mode.cells(experiment)?.iter().map(hash).collect()
+}
+
 fn blank(experiment: &Experiment, cell: &Cell) -> Row {
     Row {
         published: experiment.published.iter().find(|p| p.matches(cell)).and_then(|p| p.value),
@@ -156,10 +193,6 @@ fn blank(experiment: &Experiment, cell: &Cell) -> Row {
         cell: cell.settings.iter().cloned().collect(),
         ..Row::default()
     }
-}
-
-fn measured(experiment: &Experiment, results: &Results, hash: &ScenarioHash) -> Vec<Option<Summary>> {
-    experiment.measures.iter().map(|measure| results.summary(experiment, hash, measure)).collect()
 }
 
 /// Fills in what is relative to another cell's goodput.

@@ -21,14 +21,19 @@ pub struct Row {
     /// Where it comes from.
     #[serde(flatten)]
     pub provenance: Provenance,
-    /// That is another engine than the one that is reported on: what it measured is shown, and counts as
-    /// absent.
+    /// That is another engine than the one that is reported on, or another scenario: what was measured is shown,
+    /// and counts as absent.
     pub is_stale: bool,
     /// The command of one run like this, where there is one.
     pub command: Option<String>,
 }
 
 impl Row {
+    /// How many runs there are.
+    pub(super) fn runs(&self) -> usize {
+        self.measured.iter().flatten().map(|summary| summary.n).max().unwrap_or(0)
+    }
+
     /// The cell by itself.
     pub(super) fn as_cell(&self) -> Cell {
         Cell { settings: self.cell.iter().map(|(key, value)| (key.clone(), value.clone())).collect() }

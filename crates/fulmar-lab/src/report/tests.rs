@@ -2,7 +2,7 @@
 
 use super::verdicts::{State, Verdict, judge};
 use super::*;
-use crate::experiment::{Experiment, Finding, Mode, Results, Shard, run};
+use crate::experiment::{COMMIT, COMMIT_WITHOUT_AUTO, Experiment, Finding, Mode, Results, Shard, run};
 
 const TEXT: &str = "title = 'A <test>'\nsource = 'nowhere'\nduration = '400ms'\nrepetitions = 2\nseries = '50ms'\n\
     measures = ['goodput_mbps', 'wire_ratio', 'performance_utilisation']\nreference = { loss = '0%' }\n\
@@ -55,7 +55,7 @@ fn a_report_has_everything_in_it() {
     assert_eq!(rows[0]["published"], 4.5);
     let page = read("t.md");
     assert!(page.contains("does not hold") && page.contains("holds: "), "{page}");
-    assert!(page.contains(&format!("commit {}", crate::experiment::COMMIT)), "{page}");
+    assert!(page.contains(", commit ") && page.contains(COMMIT), "{page}");
     let verdicts = read("README.md");
     for expected in [
         "| Table 1 | reproduced |",
@@ -86,14 +86,17 @@ fn a_wrong_result_is_noticed() {
     assert_eq!(verdict(&csv), Verdict::Reproduced);
     let again = Chapter::from_csv(experiment(), &csv).unwrap();
     // Of another engine nothing is judged.
-    let commits: Vec<String> = again.commits().into_iter().map(str::to_owned).collect();
-    let mut stale = Chapter::from_csv(experiment(), &csv).unwrap();
-    stale.only_of("another");
+    let of_today = |csv: &str| {
+        let mut chapter = Chapter::from_csv(experiment(), csv).unwrap();
+        chapter.only_of_today();
+        chapter
+    };
     let is_absent =
         |chapter: &Chapter| chapter.findings.iter().all(|(_, finding)| *finding == Finding::Unmeasured);
-    assert!(!commits.is_empty() && stale.is_stale() && is_absent(&stale) && stale.is_measured());
-    stale.only_of(&commits[0]);
-    assert!(!stale.is_stale() && !is_absent(&stale), "{commits:?}");
+    let stale = of_today(&csv.replace(COMMIT, "another").replace(COMMIT_WITHOUT_AUTO, "another"));
+    assert!(stale.is_stale() && is_absent(&stale) && stale.is_measured());
+    let good = of_today(&csv);
+    assert!(!good.is_stale() && !is_absent(&good), "{:?}", good.commits());
     assert_eq!(again.to_csv().unwrap(), csv);
     let mean = chapter.rows[0].measured[0].unwrap().mean;
     for wrong in [mean / 2.0, mean * 2.0] {
@@ -103,6 +106,28 @@ fn a_wrong_result_is_noticed() {
     }
     let none = csv.lines().next().unwrap();
     assert_eq!(verdict(none), Verdict::Absent);
+}
+
+/// Of two tables of the same runs the one with more of them counts; one of another scenario is stale, and counts
+/// for nothing.
+#[test]
+fn a_kept_table_counts_where_it_knows_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = chapter(folder.path()).to_csv().unwrap();
+    let parse = |text: &str| Experiment::parse("t.toml", text).unwrap();
+    let read = |text: &str, csv: &str| Chapter::from_csv(parse(text), csv).unwrap();
+    let runs = |chapter: &Chapter| chapter.rows.iter().map(Row::runs).collect::<Vec<_>>();
+    let mut begun = read(TEXT, &whole.lines().take(2).collect::<Vec<_>>().join("\n"));
+    assert_eq!(runs(&begun), [2, 0, 0, 0]);
+    begun.complete_by(read(TEXT, &whole));
+    assert_eq!((runs(&begun), begun.to_csv().unwrap()), (vec![2; 4], whole.clone()));
+    let other = TEXT.replace("rtt = '10ms'", "rtt = '11ms'");
+    let mut changed = read(&other, "");
+    changed.complete_by(read(&other, &whole));
+    assert_eq!(runs(&changed), [0; 4]);
+    let mut changed = read(&other, &whole);
+    changed.only_of_today();
+    assert!(changed.is_stale() && changed.findings.iter().all(|(_, found)| *found == Finding::Unmeasured));
 }
 
 /// A claim about another experiment's cell waits for that experiment, and fails by its figures.
