@@ -10,9 +10,10 @@ use crate::report::{self, Chapter};
 /// Make tables, plots, pages and the table of verdicts of all results there are
 ///
 /// CSV, JSON and SVG for each experiment, one static HTML page, a page for each source, and README.md: every
-/// published table and figure with its verdict, and what the five systems must do. Of cells without new results,
-/// or with fewer runs of this engine, the table (CSV) in the output folder counts. Results of another engine (the
-/// commit of what decides its runs differs) are stale: they are shown, and no claim is judged by them.
+/// published table and figure with its verdict, and what the five systems must do. Of cells without new
+/// results, or with fewer runs of this engine, the table (CSV) in the output folder counts. Results of
+/// another engine (the commit of what decides its runs differs) are stale: they are shown, and no claim is
+/// judged by them.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Folder of results

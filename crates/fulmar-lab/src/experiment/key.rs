@@ -91,8 +91,8 @@ mod tests {
         assert_eq!(all.len(), 4);
     }
 
-    /// Whatever is not known to be another sender counts as auto, wherever it is named; flows that stand apart send
-    /// in every cell.
+    /// Whatever is not known to be another sender counts as auto, wherever it is named; flows that stand
+    /// apart send in every cell.
     #[test]
     fn a_change_of_autos_controller_concerns_cells_that_may_send_with_it() {
         let experiment = |apart: &str| {

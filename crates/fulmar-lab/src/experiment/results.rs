@@ -150,7 +150,8 @@ impl Results {
         Ok(())
     }
 
-    /// The commit that speaks for a scenario: the one that decides its cell (`own`) if it has run it, otherwise the one met last.
+    /// The commit that speaks for a scenario: the one that decides its cell (`own`) if it has run it,
+    /// otherwise the one met last.
     fn commit<'a>(&'a self, own: &'a str, scenario: &ScenarioHash) -> Option<&'a str> {
         let has = |commit: &str| {
             let mut all = self.records.values();

@@ -21,8 +21,8 @@ pub struct Row {
     /// Where it comes from.
     #[serde(flatten)]
     pub provenance: Provenance,
-    /// That is another engine than the one that is reported on, or another scenario: what was measured is shown,
-    /// and counts as absent.
+    /// That is another engine than the one that is reported on, or another scenario: what was measured is
+    /// shown, and counts as absent.
     pub is_stale: bool,
     /// The command of one run like this, where there is one.
     pub command: Option<String>,

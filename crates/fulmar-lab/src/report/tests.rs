@@ -108,8 +108,8 @@ fn a_wrong_result_is_noticed() {
     assert_eq!(verdict(none), Verdict::Absent);
 }
 
-/// Of two tables of the same runs the one with more of them counts; one of another scenario is stale, and counts
-/// for nothing.
+/// Of two tables of the same runs the one with more of them counts; one of another scenario is stale, and
+/// counts for nothing.
 #[test]
 fn a_kept_table_counts_where_it_knows_more() {
     let folder = tempfile::tempdir().unwrap();
