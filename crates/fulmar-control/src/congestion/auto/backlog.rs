@@ -9,6 +9,11 @@
 //!
 //! A sample of the delivery rate that began before that is of the old link, and a round trip whose packet
 //! left behind the old queue says nothing of the path.
+//!
+//! But the path itself may be long for a moment, as where a satellite hands over. While it grows arrivals are
+//! stretched, and look like those of a slow link. What follows tells: a queue drains at the link's rate. If
+//! what is under way arrives faster than the most that was measured, it was no queue, or the link is back,
+//! and the rate is again what it was (as in RFC 4015, which undoes what a spurious timeout did).
 
 use core::time::Duration;
 
@@ -36,12 +41,34 @@ struct Stretch {
     lost_packets: u32,
 }
 
+impl Stretch {
+    fn new(now: Instant) -> Self {
+        Self { started_at: now, acked_bytes: 0, acked_packets: 0, lost_packets: 0 }
+    }
+
+    fn add(&mut self, feedback: &Feedback) {
+        self.acked_bytes = self.acked_bytes.saturating_add(feedback.acked_bytes);
+        self.acked_packets = self.acked_packets.saturating_add(feedback.acked_packets);
+        self.lost_packets = self.lost_packets.saturating_add(feedback.lost.packets);
+    }
+}
+
+/// The rate came down.
+#[derive(Copy, Clone, Debug)]
+struct Lowered {
+    /// Since then.
+    since: Stretch,
+    /// From this ..
+    before: Rate,
+    /// .. for no more than this arrives.
+    arrived: Rate,
+}
+
 /// What a link that is behind carries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
     stretch: Option<Stretch>,
-    /// When the rate last came down, and what arrived then.
-    lowered: Option<(Instant, Rate)>,
+    lowered: Option<Lowered>,
     /// What had been queued by then is gone since then.
     drained_at: Option<Instant>,
 }
@@ -61,51 +88,64 @@ impl Backlog {
             return None;
         }
         let now = feedback.now;
-        let begin = Stretch { started_at: now, acked_bytes: 0, acked_packets: 0, lost_packets: 0 };
         let Some(stretch) = &mut self.stretch else {
-            self.stretch = Some(begin);
+            self.stretch = Some(Stretch::new(now));
             return None;
         };
-        stretch.acked_bytes = stretch.acked_bytes.saturating_add(feedback.acked_bytes);
-        stretch.acked_packets = stretch.acked_packets.saturating_add(feedback.acked_packets);
-        stretch.lost_packets = stretch.lost_packets.saturating_add(feedback.lost.packets);
+        stretch.add(feedback);
         let elapsed = now - stretch.started_at;
         if elapsed < rtt_min || stretch.acked_packets < PACKETS_MIN {
             return None;
         }
-        let done = core::mem::replace(stretch, begin);
+        let done = core::mem::replace(stretch, Stretch::new(now));
         let (acked, lost) = (f64::from(done.acked_packets), f64::from(done.lost_packets));
         let rate = Rate::from_bytes_in(done.acked_bytes, elapsed)?;
         let spread = 1.0 + loss.rate * variance_stretch(loss.rate, loss);
         Some((rate.scaled(1.0 + SIGMAS * libm::sqrt(spread / acked)), lost / (acked + lost)))
     }
 
-    /// The rate came down: no more than `arrived` arrives.
-    pub(super) fn on_lowered(&mut self, now: Instant, arrived: Rate) {
-        self.lowered = Some((now, arrived));
+    /// The rate came down from what it was `before`: no more than `arrived` arrives.
+    pub(super) fn on_lowered(&mut self, now: Instant, before: Rate, arrived: Rate) {
+        self.lowered = Some(Lowered { since: Stretch::new(now), before, arrived });
         self.drained_at = None;
     }
 
-    /// No more is under way than fills the path.
-    pub(super) fn on_drained(&mut self, now: Instant) {
-        if self.lowered.is_some() {
-            self.drained_at.get_or_insert(now);
+    /// Takes an ACK after which no more is under way than fills the path, if it `is_drained`. Returns the
+    /// rate if it came down in error, for what was under way then arrived faster; a time shorter than
+    /// `rtt_min` measures none.
+    pub(super) fn on_drain(
+        &mut self,
+        feedback: &Feedback,
+        is_drained: bool,
+        rtt_min: Duration,
+    ) -> Option<Rate> {
+        let lowered = self.lowered.as_mut().filter(|_| self.drained_at.is_none())?;
+        lowered.since.add(feedback);
+        if !is_drained {
+            return None;
         }
+        self.drained_at = Some(feedback.now);
+        let elapsed = (feedback.now - lowered.since.started_at).max(rtt_min);
+        let drained = Rate::from_bytes_in(lowered.since.acked_bytes, elapsed)?;
+        if drained <= lowered.arrived {
+            return None;
+        }
+        self.lowered.take().map(|lowered| lowered.before)
     }
 
     /// What a sample of the delivery rate that ends now is worth.
     pub(super) fn limited(&self, now: Instant, mut sample: RateSample) -> RateSample {
-        if let Some((at, arrived)) = self.lowered
-            && now - at < sample.interval
+        if let Some(lowered) = &self.lowered
+            && now - lowered.since.started_at < sample.interval
         {
-            sample.rate = sample.rate.min(arrived);
+            sample.rate = sample.rate.min(lowered.arrived);
         }
         sample
     }
 
     /// The packet that gave this round trip left behind the old queue, or was it.
     pub(super) fn has_waited(&self, feedback: &Feedback) -> bool {
-        let Some((at, _)) = self.lowered else { return false };
+        let Some(at) = self.lowered.map(|lowered| lowered.since.started_at) else { return false };
         // A route that became longer is believed in the end.
         if feedback.now - at > WAITED_MAX.max(feedback.rtt.unwrap_or_default() * WAITED_ROUNDS) {
             return false;
@@ -133,6 +173,12 @@ mod tests {
         feedback.newest_acked_sent_at = Some(at(sent_millis));
         feedback.rtt = Some(Duration::from_millis(millis - sent_millis));
         feedback
+    }
+
+    /// The rate came down to a packet a second.
+    fn lower(backlog: &mut Backlog, millis: u64) {
+        let [before, arrived] = [100_000, 1000].map(Rate::from_bytes_per_second);
+        backlog.on_lowered(at(millis), before, arrived);
     }
 
     #[test]
@@ -170,16 +216,36 @@ mod tests {
     fn samples_of_the_old_link_are_limited_and_round_trips_behind_its_queue_do_not_count() {
         let mut backlog = Backlog::default();
         assert!(!backlog.has_waited(&ack(2000, 1500)));
-        backlog.on_lowered(at(2000), Rate::from_bytes_per_second(1000));
+        lower(&mut backlog, 2000);
         let rate = |backlog: &Backlog, now| {
             backlog.limited(at(now), RateSample::new(10_000, Duration::from_secs(1))).rate.bytes_per_second()
         };
         assert_eq!((rate(&backlog, 2500), rate(&backlog, 3000)), (1000, 10_000));
         assert!(backlog.has_waited(&ack(3000, 2500)));
-        backlog.on_drained(at(3000));
+        assert_eq!(backlog.on_drain(&ack(3000, 2500), true, RTT_MIN), None);
         assert!(backlog.has_waited(&ack(3500, 2900)) && !backlog.has_waited(&ack(3500, 3000)));
         // A route that became longer is believed in the end.
-        backlog.on_lowered(at(4000), Rate::from_bytes_per_second(1000));
+        lower(&mut backlog, 4000);
         assert!(backlog.has_waited(&ack(13_000, 12_500)) && !backlog.has_waited(&ack(14_100, 13_500)));
+    }
+
+    #[test]
+    fn what_drains_faster_than_was_measured_was_no_queue() {
+        let drained = |packets: u64, millis: u64| {
+            let mut backlog = Backlog::default();
+            lower(&mut backlog, 2000);
+            for _ in 1..packets {
+                assert_eq!(backlog.on_drain(&ack(2000, 1500), false, RTT_MIN), None);
+            }
+            let back = backlog.on_drain(&ack(2000 + millis, 1900), true, RTT_MIN);
+            assert_eq!(backlog.has_waited(&ack(2000 + millis, 1900)), back.is_none());
+            back.map(Rate::bytes_per_second)
+        };
+        assert_eq!((drained(2, 1000), drained(2, 3000)), (Some(100_000), None));
+        assert_eq!(
+            (drained(1, 1), drained(1, 1000)),
+            (Some(100_000), None),
+            "ten a second in the shortest time"
+        );
     }
 }

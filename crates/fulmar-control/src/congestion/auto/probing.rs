@@ -198,11 +198,11 @@ impl Auto {
 
     /// The link carries less than it did: rounds are too long to wait for their end.
     pub(super) fn watch_backlog(&mut self, feedback: &Feedback, rtt: Duration, path: &PathView) {
-        let bdp_bytes = self.model.bdp_bytes().unwrap_or(0);
-        if path.in_flight_bytes <= bdp_bytes {
-            self.backlog.on_drained(feedback.now);
-        }
         let (Some(empty), Some(rate)) = (self.model.empty_rtt(), self.model.rate()) else { return };
+        let is_drained = path.in_flight_bytes <= self.model.bdp_bytes().unwrap_or(0);
+        if let Some(before) = self.backlog.on_drain(feedback, is_drained, empty) {
+            self.model.on_share(before);
+        }
         let is_long = rtt > empty.mul_f64(BACKLOG) + self.queue_slack();
         let Some((arrived, lost_share)) = self.backlog.on_ack(feedback, is_long, empty, &path.loss) else {
             return;
@@ -216,7 +216,7 @@ impl Auto {
             Phase::Slow { .. } => {}
             Phase::Cruise { .. } | Phase::Up(_) => self.enter(Phase::slow(Slow::Brief)),
         }
-        self.backlog.on_lowered(feedback.now, arrived);
+        self.backlog.on_lowered(feedback.now, rate, arrived);
         self.model.lower(most);
     }
 
