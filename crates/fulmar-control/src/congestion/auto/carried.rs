@@ -32,7 +32,7 @@ const LOSS_HEAVY_FACTOR: f64 = 0.92;
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Carried {
     rounds: u32,
-    packets: u32,
+    pub(super) packets: u32,
     lost_packets: u32,
     /// Fastest sample of the link's rate.
     link_rate: Rate,
@@ -82,10 +82,11 @@ impl Carried {
         (rate > Rate::ZERO).then(|| rate.scaled(part / (1.0 - self.lost_share().min(compensated))))
     }
 
-    /// The rounds met a queue: the most that the link carried, once they are enough and if they lost.
-    pub(super) fn with_queue(&self) -> Option<Rate> {
-        let is_telling = self.rounds >= ROUNDS && self.lost_share() > LOSS_MIN && self.link_rate > Rate::ZERO;
-        is_telling.then_some(self.link_rate)
+    /// The rounds met a queue: the most that the link carried, once they are enough and if they lost, and more
+    /// than `tolerated_packets`.
+    pub(super) fn with_queue(&self, tolerated_packets: f64) -> Option<Rate> {
+        let has_lost = self.lost_share() > LOSS_MIN && f64::from(self.lost_packets) > tolerated_packets;
+        (self.rounds >= ROUNDS && has_lost && self.link_rate > Rate::ZERO).then_some(self.link_rate)
     }
 
     /// The rounds may have met one that is always full: what the link carried in the mean, with `compensated`
@@ -119,8 +120,9 @@ mod tests {
 
     #[test]
     fn with_a_queue_the_fastest_of_two_rounds_is_ours() {
-        assert_eq!(after(1, 10).with_queue(), None);
-        assert_eq!(after(2, 10).with_queue(), Some(Rate::from_bytes_per_second(200_000)));
+        assert_eq!(after(1, 10).with_queue(0.0), None);
+        assert_eq!(after(2, 10).with_queue(0.0), Some(Rate::from_bytes_per_second(200_000)));
+        assert_eq!(after(2, 10).with_queue(20.0), None, "the path's");
     }
 
     #[test]
@@ -138,6 +140,6 @@ mod tests {
     #[test]
     fn a_queue_that_loses_nothing_belongs_to_flows_that_obey() {
         let carried = after(6, 2);
-        assert_eq!((carried.with_queue(), carried.without_queue(0.0)), (None, None));
+        assert_eq!((carried.with_queue(0.0), carried.without_queue(0.0)), (None, None));
     }
 }

@@ -174,10 +174,15 @@ impl Auto {
 
     /// The round lost more than the random loss explains, or packets were marked.
     pub(super) fn is_congested(&self, path: &PathView) -> bool {
-        let explained = self.explained_packets(path, EXCESS_SIGMAS);
-        let tolerated = explained + EXCESS_SHARE * f64::from(self.tally.packets()) + 1.0;
+        let tolerated = self.tolerated_packets(self.tally.packets(), path);
         self.tally.marked_packets > 0
             || (f64::from(self.tally.lost_packets) > tolerated && !self.tally.is_blackout)
+    }
+
+    /// Most losses among so many packets that are no congestion.
+    pub(super) fn tolerated_packets(&self, packets: u32, path: &PathView) -> f64 {
+        let explained = self.random_loss.explained_packets(packets, &path.loss, EXCESS_SIGMAS);
+        explained + EXCESS_SHARE * f64::from(packets) + 1.0
     }
 
     /// The round lost so much more than at random that the link was filled far beyond what it carries.

@@ -271,12 +271,12 @@ impl Auto {
             if self.is_overloaded(path) {
                 // Nobody who fills this queue obeys.
                 self.alone = None;
-                self.watch_carried(now, has_queue);
+                self.watch_carried(now, path, has_queue);
                 self.obey_overload(now);
             }
         } else {
             self.was_overloaded = false;
-            self.watch_carried(now, has_queue && !self.is_drained());
+            self.watch_carried(now, path, has_queue && !self.is_drained());
         }
         if !self.tally.is_window_limited {
             return;
@@ -340,7 +340,7 @@ impl Auto {
     }
 
     /// What does the link carry of ours, where it is not ours alone?
-    fn watch_carried(&mut self, now: Instant, has_queue: bool) {
+    fn watch_carried(&mut self, now: Instant, path: &PathView, has_queue: bool) {
         let may_hide = self.may_hide_queue(now);
         let is_telling = self.sent_gain <= 1.0 && !self.tally.is_blackout && self.has(Mechanism::Carried);
         if !is_telling || !(has_queue || may_hide) {
@@ -353,7 +353,10 @@ impl Auto {
             // The fastest sample of few packets is luck, and would keep a queue that is our own.
             let is_luck = self.is_narrow() && self.is_alone(now);
             let mean = self.carried.mean(compensated).filter(|_| is_luck);
-            self.carried.with_queue().map(|fastest| mean.unwrap_or(fastest))
+            // What stands may be no queue: then what the path loses by itself is no sign of a full one.
+            let most = self.tolerated_packets(self.carried.packets, path);
+            let tolerated = if self.jitter.is_uneven() { most } else { 0.0 };
+            self.carried.with_queue(tolerated).map(|fastest| mean.unwrap_or(fastest))
         } else {
             let carried = self.carried.without_queue(compensated);
             if let Some(rate) = carried.filter(|_| self.carried.has_heavy_loss()) {

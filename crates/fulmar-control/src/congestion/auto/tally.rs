@@ -146,6 +146,16 @@ impl Tally {
         self.rtt_way.as_secs_f64() / self.rtt_range().as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
+    /// The same round, with the way of its round trips and of those of the round before it in one.
+    pub(super) fn with_rtts_of(&self, before: &Self) -> Self {
+        Self {
+            rtt_min: self.rtt_min.min(before.rtt_min),
+            rtt_max: self.rtt_max.max(before.rtt_max),
+            rtt_way: self.rtt_way.saturating_add(before.rtt_way),
+            ..self.clone()
+        }
+    }
+
     /// A sample of the link's rate: see `model`. Of ACKs that come at once only the last has all that
     /// arrived.
     pub(super) fn add_link_rate(&mut self, now: Instant, rate: Rate) {
