@@ -108,7 +108,10 @@ fn from_results(args: &Args, files: &[PathBuf], out: &Path) -> Result<Vec<Chapte
         if let Ok(table) = fs::read_to_string(table_of(out, &experiment)) {
             chapter.complete_by(Chapter::from_csv(experiment, &table)?);
         }
-        chapters.push(chapter);
+        // What was begun, and has no run yet, is for `from_tables`.
+        if chapter.is_measured() || of_today.is_none() {
+            chapters.push(chapter);
+        }
     }
     Ok(chapters)
 }
@@ -150,6 +153,25 @@ fn register(folder: &Path) -> Result<Register, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An experiment that was begun, and has no run yet, is in the report once.
+    #[test]
+    fn what_has_no_run_yet_is_not_there_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let text = "title = 't'\nduration = '1s'\n[[flow]]\nsender = 'cubic'\n";
+        for place in ["experiments", "results/t"] {
+            fs::create_dir_all(path(place)).unwrap();
+        }
+        fs::write(path("experiments/t.toml"), text).unwrap();
+        fs::write(path("results/t/experiment.toml"), text).unwrap();
+        let args =
+            Args { results: path("results"), out: None, experiments: path("experiments"), strict: false };
+        let files = experiment_files(&args.experiments);
+        let mut chapters = from_results(&args, &files, &path("out")).unwrap();
+        chapters.extend(from_tables(&chapters, &files, &path("out")).unwrap());
+        assert_eq!(chapters.len(), 1);
+    }
 
     /// Every file that the report takes for an experiment is one.
     #[test]
