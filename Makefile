@@ -147,7 +147,7 @@ deb: release ## a package for Debian, with man page, completions and systemd uni
 	scripts/deb target/release/fulmar target/debian
 
 # A quarter of an hour on two cores, the first time. TARGETS="aarch64-unknown-linux-musl" and others: docs/platforms.md.
-.PHONY: dist dist-mini packages check-platforms cross-test
+.PHONY: dist dist-mini reproducible packages check-platforms cross-test
 dist: toolchain ## one static program for any Linux, packed in target/dist, and tried: make dist [TARGETS="..."]
 	scripts/dist $(TARGETS)
 	$(if $(TARGETS),,scripts/dist-test target/x86_64-unknown-linux-musl/release/fulmar)
@@ -155,6 +155,9 @@ dist: toolchain ## one static program for any Linux, packed in target/dist, and 
 dist-mini: toolchain ## a small one for routers: make dist-mini [TARGETS="..."]
 	scripts/dist --mini $(TARGETS)
 	$(if $(TARGETS),,scripts/dist-test target/x86_64-unknown-linux-musl/mini/fulmar)
+
+reproducible: toolchain ## whether two builds of this commit are the same archive (the small program): make reproducible [TARGETS="..."]
+	scripts/reproducible --mini $(TARGETS)
 
 packages: dist dist-mini ## from these: deb, rpm, container image, and what Arch, Homebrew, Scoop and OpenWrt read, in target/dist
 	scripts/deb target/x86_64-unknown-linux-musl/release/fulmar target/dist
