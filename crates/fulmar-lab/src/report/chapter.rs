@@ -64,10 +64,9 @@ impl Chapter {
     /// Takes over the cells that a kept table of the same experiment knows better: more runs of the same
     /// scenario by this engine.
     pub fn complete_by(&mut self, kept: Self) {
+        let experiment = &self.experiment;
         let runs = |row: &Row, scenario: &ScenarioHash| {
-            let Provenance { commit, scenario: measured, .. } = &row.provenance;
-            let own = self.experiment.commit(&row.as_cell());
-            let is_good = commit.as_deref() == Some(own) && measured.as_ref() == Some(scenario);
+            let is_good = row.provenance.scenario.is_some() && !is_stale(experiment, row, scenario);
             if is_good { row.runs() } else { 0 }
         };
         let own_rows = self.rows.iter_mut().zip(&mut self.firsts).zip(&self.scenarios);
@@ -104,10 +103,7 @@ impl Chapter {
     /// one: they are stale, and no claim is judged by them.
     pub fn only_of_today(&mut self) {
         for (row, scenario) in self.rows.iter_mut().zip(&self.scenarios) {
-            let Provenance { commit, scenario: measured, .. } = &row.provenance;
-            let own = self.experiment.commit(&row.as_cell());
-            let is_other_engine = commit.as_deref().is_some_and(|commit| commit != own);
-            row.is_stale = is_other_engine || measured.as_ref().is_some_and(|measured| measured != scenario);
+            row.is_stale = is_stale(&self.experiment, row, scenario);
         }
         self.settle(self.findings(&[]));
     }
@@ -184,6 +180,14 @@ impl Chapter {
 fn scenarios(experiment: &Experiment, mode: Mode) -> Result<Vec<ScenarioHash>, String> {
     let hash = |cell: &Cell| Ok(task(experiment, cell, mode.duration(experiment))?.hash());
     mode.cells(experiment)?.iter().map(hash).collect()
+}
+
+/// Whether a row is of another engine than this one, or of another scenario than its cell is today.
+fn is_stale(experiment: &Experiment, row: &Row, scenario: &ScenarioHash) -> bool {
+    let Provenance { commit, scenario: measured, .. } = &row.provenance;
+    let own = experiment.commit(&row.as_cell());
+    commit.as_deref().is_some_and(|commit| commit != own)
+        || measured.as_ref().is_some_and(|measured| measured != scenario)
 }
 
 fn blank(experiment: &Experiment, cell: &Cell) -> Row {
