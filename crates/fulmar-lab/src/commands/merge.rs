@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::ending::Failure;
-use crate::experiment::{self, Cell, Experiment, Mode, Results, Shard};
+use crate::experiment::{self, Cell, Experiment, Mode, OurCode, Results, Shard};
 
 /// Put results of several folders, or of the parts of one, together
 ///
@@ -88,11 +88,11 @@ fn check(args: &Args, sources: &[Source]) -> Result<(), Failure> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let experiment = Experiment::parse(&folder.join("experiment.toml").display().to_string(), text)
         .map_err(|mistake| Failure::Never(mistake.to_string()))?;
-    let commits: BTreeSet<(bool, &str)> = parts.iter().flat_map(|part| part.commits(&experiment)).collect();
-    let of =
-        |may_run_auto: bool| commits.iter().filter(move |(may, _)| *may == may_run_auto).map(|(_, c)| *c);
-    if let Some(several) = [true, false].into_iter().find(|may| of(*may).count() > 1).filter(|_| !args.mixed)
-    {
+    let commits: BTreeSet<(OurCode, &str)> =
+        parts.iter().flat_map(|part| part.commits(&experiment)).collect();
+    let of = |ran: OurCode| commits.iter().filter(move |(code, _)| *code == ran).map(|(_, commit)| *commit);
+    let several = OurCode::ALL.into_iter().find(|code| of(*code).count() > 1);
+    if let Some(several) = several.filter(|_| !args.mixed) {
         let commits = of(several).collect::<Vec<_>>().join(", ");
         return Err(Failure::Never(format!(
             "{name}: results of several commits, {commits}: --mixed allows it"
@@ -102,7 +102,7 @@ fn check(args: &Args, sources: &[Source]) -> Result<(), Failure> {
         return Ok(());
     }
     // Where nothing has run yet, all is missing, whatever the commit.
-    let commit = |cell: &Cell| of(experiment.may_run_auto(cell)).next().unwrap_or_default();
+    let commit = |cell: &Cell| of(experiment.our_code(cell)).next().unwrap_or_default();
     let keys = experiment::keys(&experiment, Mode::of_name(&name), commit).map_err(Failure::Never)?;
     let missing: Vec<_> = keys.iter().filter(|key| !parts.iter().any(|part| part.has(key))).collect();
     if missing.is_empty() {
@@ -194,7 +194,7 @@ mod tests {
         // Of another program.
         let runs = path("b").join("t/runs-2-of-3.jsonl");
         let text = fs::read_to_string(&runs).unwrap();
-        fs::write(&runs, text.replace(crate::experiment::COMMIT_WITHOUT_AUTO, "another")).unwrap();
+        fs::write(&runs, text.replace(OurCode::Engine.commit(), "another")).unwrap();
         let Err(Failure::Never(reason)) = run(&args(&["b"])) else { panic!("two commits") };
         assert!(reason.contains("several commits"), "{reason}");
         run(&Args { mixed: true, ..args(&["b"]) }).unwrap();

@@ -31,13 +31,15 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use ending::Failure;
 
-/// Results count for one engine only, so the program says which it has, with auto's controller and without.
+/// Results count for the code that they ran only, so the program says which commits it has of it.
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     ", engine ",
     env!("FULMAR_COMMIT"),
     ", of senders other than auto ",
-    env!("FULMAR_COMMIT_WITHOUT_AUTO")
+    env!("FULMAR_COMMIT_WITHOUT_AUTO"),
+    ", of links alone ",
+    env!("FULMAR_COMMIT_OF_LINKS")
 );
 
 /// The laboratory of Fulmar: transports over the same lossy links, in virtual time and in real time

@@ -1,35 +1,71 @@
 //! What a result belongs to: the content of its scenario, and the commit of the program that ran it.
 //!
 //! A run is decided by the code that it runs. Auto's congestion controller runs where somebody sends with
-//! it, and nowhere else: cells without such a sender have the last commit that touched anything but it.
+//! it, the engine where Fulmar sends: cells without such a sender have a commit of their own, the last that
+//! touched anything but these.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::definition::FlowLine;
-use super::sender::may_run_auto;
+use super::sender::{is_of_others, may_run_auto};
 use super::{Cell, Experiment};
 
 /// The commit this program is of, as far as it decides what a run does.
 pub const COMMIT: &str = env!("FULMAR_COMMIT");
 /// The same, as far as it decides what a run does in which nobody sends with auto's controller.
-pub const COMMIT_WITHOUT_AUTO: &str = env!("FULMAR_COMMIT_WITHOUT_AUTO");
+const COMMIT_WITHOUT_AUTO: &str = env!("FULMAR_COMMIT_WITHOUT_AUTO");
+/// The same, as far as it decides what a run does in which only programs of others send.
+const COMMIT_OF_LINKS: &str = env!("FULMAR_COMMIT_OF_LINKS");
+
+/// Which code of this tree runs in a cell.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OurCode {
+    /// The laboratory's links, over which programs of others send, or the kernel.
+    Links,
+    /// And the engine.
+    Engine,
+    /// And auto's congestion controller.
+    Auto,
+}
+
+impl OurCode {
+    /// All that there is.
+    pub const ALL: [Self; 3] = [Self::Links, Self::Engine, Self::Auto];
+
+    fn of_sender(sender: &str) -> Self {
+        match sender {
+            _ if is_of_others(sender) => Self::Links,
+            _ if may_run_auto(sender) => Self::Auto,
+            _ => Self::Engine,
+        }
+    }
+
+    /// The commit that this program has of it.
+    pub fn commit(self) -> &'static str {
+        match self {
+            Self::Links => COMMIT_OF_LINKS,
+            Self::Engine => COMMIT_WITHOUT_AUTO,
+            Self::Auto => COMMIT,
+        }
+    }
+}
 
 impl Experiment {
     /// Which commit decides what the runs of a cell do: results of another one are stale.
     pub fn commit(&self, cell: &Cell) -> &'static str {
-        if self.may_run_auto(cell) { COMMIT } else { COMMIT_WITHOUT_AUTO }
+        self.our_code(cell).commit()
     }
 
-    /// Whether somebody may send with auto's controller in a cell.
-    pub(crate) fn may_run_auto(&self, cell: &Cell) -> bool {
+    /// Which code of this tree may run in a cell: what the sender with the most of it runs.
+    pub(crate) fn our_code(&self, cell: &Cell) -> OurCode {
         let swept = cell.value("sender");
-        let sender = |flow: &FlowLine| match swept {
-            Some(swept) if !flow.is_apart => may_run_auto(swept),
-            _ => may_run_auto(&flow.sender),
+        let code = |flow: &FlowLine| match swept {
+            Some(swept) if !flow.is_apart => OurCode::of_sender(swept),
+            _ => OurCode::of_sender(&flow.sender),
         };
-        self.flows.iter().any(sender)
+        self.flows.iter().map(code).max().unwrap_or(OurCode::Auto)
     }
 }
 
@@ -113,13 +149,30 @@ mod tests {
             assert_eq!(commit(&experiment(auto), Some("cubic")), COMMIT, "{auto}");
             assert_eq!(commit(&experiment("reno"), Some(auto)), COMMIT, "{auto}");
         }
-        let mut peer = experiment("reno");
-        for (sender, may) in [("tcp-cubic", false), ("tcp-bbr", false), ("peer-any", true), ("nobody", true)]
-        {
-            peer.flows[0].sender = sender.into();
-            let all = [None, Some("cubic")].map(|swept| commit(&peer, swept));
-            assert_eq!(all, [if may { COMMIT } else { COMMIT_WITHOUT_AUTO }; 2], "{sender}");
+    }
+
+    /// A flow of Fulmar beside them makes the engine count.
+    #[test]
+    fn a_change_of_the_engine_concerns_no_cell_in_which_only_others_send() {
+        let text = "title = 't'\nduration = '1s'\n[[flow]]\nsender = 'reno'\n";
+        let mut experiment = Experiment::parse("t.toml", text).unwrap_or_else(|e| panic!("{}", e.reason));
+        let cell = Cell { settings: Default::default() };
+        for (sender, commit) in [
+            ("tcp-cubic", COMMIT_OF_LINKS),
+            ("tcp-bbr", COMMIT_OF_LINKS),
+            ("peer-norm:fixed", COMMIT_OF_LINKS),
+            ("peer-quinn", COMMIT_OF_LINKS),
+            ("peer-fulmar", COMMIT),
+            ("peer-fulmar:newreno", COMMIT),
+            ("tcp-fec", COMMIT_WITHOUT_AUTO),
+            ("nobody", COMMIT),
+        ] {
+            experiment.flows[0].sender = sender.into();
+            assert_eq!(experiment.commit(&cell), commit, "{sender}");
         }
+        let own = FlowLine { sender: "tcp-cubic".into(), ..experiment.flows[0].clone() };
+        experiment.flows = vec![FlowLine { sender: "reno".into(), ..own.clone() }, own];
+        assert_eq!(experiment.commit(&cell), COMMIT_WITHOUT_AUTO);
     }
 
     #[test]

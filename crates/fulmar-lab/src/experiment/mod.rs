@@ -23,7 +23,7 @@ pub use cell::Cell;
 pub use claim::{Claim, Finding, digits, interval_digits, rounded};
 pub use definition::{Curve, Experiment, FlowLine, Plot, plain_name};
 pub use file::Mistake;
-pub use key::{COMMIT, COMMIT_WITHOUT_AUTO, RunKey, ScenarioHash};
+pub use key::{COMMIT, OurCode, RunKey, ScenarioHash};
 pub use plan::{cells, task};
 pub use provenance::Provenance;
 pub use published::Published;

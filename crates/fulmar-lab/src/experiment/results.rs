@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::provenance::{Machine, Provenance};
-use super::{Cell, Experiment, RunKey, ScenarioHash, Shard};
+use super::{Cell, Experiment, OurCode, RunKey, ScenarioHash, Shard};
 use crate::outcome::Outcome;
 use crate::statistics::{Summary, without_outliers};
 
@@ -178,10 +178,9 @@ impl Results {
         Provenance::of(commit, scenario, self.valid().filter(of_cell).map(|r| (r.outcome.seed, &r.machine)))
     }
 
-    /// The commits of all runs, by whether auto's controller may have run in them: one program has one for
-    /// each.
-    pub fn commits(&self, experiment: &Experiment) -> BTreeSet<(bool, &str)> {
-        let of = |record: &Record| experiment.may_run_auto(&record.as_cell());
+    /// The commits of all runs, by which code of this tree may have run in them: one program has one for each.
+    pub fn commits(&self, experiment: &Experiment) -> BTreeSet<(OurCode, &str)> {
+        let of = |record: &Record| experiment.our_code(&record.as_cell());
         self.records.values().map(|record| (of(record), record.commit.as_str())).collect()
     }
 

@@ -28,10 +28,16 @@ pub(super) fn is_real(sender: &str) -> bool {
     kernel_congestion(sender).is_some() || peer_name(sender).is_some()
 }
 
-/// Whether auto's congestion controller may be what sends: of a peer nobody knows.
+/// Whether nothing of this tree sends: the kernel's TCP does, or a peer whose name does not say that it is
+/// Fulmar.
+pub(super) fn is_of_others(sender: &str) -> bool {
+    peer_name(sender).map_or_else(|| kernel_congestion(sender).is_some(), |name| !name.starts_with("fulmar"))
+}
+
+/// Whether auto's congestion controller may be what sends, of a sender of this tree.
 pub(super) fn may_run_auto(sender: &str) -> bool {
     let controller = || ProfileBuilder::parse(sender)?.values().map(|values| values.word("cc"));
-    kernel_congestion(sender).is_none() && controller().map_or(true, |name| name == "auto")
+    controller().map_or(true, |name| name == "auto")
 }
 
 /// Whether there is such a sender.

@@ -2,7 +2,7 @@
 
 use super::verdicts::{State, Verdict, judge};
 use super::*;
-use crate::experiment::{COMMIT, COMMIT_WITHOUT_AUTO, Experiment, Finding, Mode, Results, Shard, run};
+use crate::experiment::{COMMIT, Experiment, Finding, Mode, OurCode, Results, Shard, run};
 
 const TEXT: &str = "title = 'A <test>'\nsource = 'nowhere'\nduration = '400ms'\nrepetitions = 2\nseries = '50ms'\n\
     measures = ['goodput_mbps', 'wire_ratio', 'performance_utilisation']\nreference = { loss = '0%' }\n\
@@ -93,7 +93,7 @@ fn a_wrong_result_is_noticed() {
     };
     let is_absent =
         |chapter: &Chapter| chapter.findings.iter().all(|(_, finding)| *finding == Finding::Unmeasured);
-    let stale = of_today(&csv.replace(COMMIT, "another").replace(COMMIT_WITHOUT_AUTO, "another"));
+    let stale = of_today(&csv.replace(COMMIT, "another").replace(OurCode::Engine.commit(), "another"));
     assert!(stale.is_stale() && is_absent(&stale) && stale.is_measured());
     let good = of_today(&csv);
     assert!(!good.is_stale() && !is_absent(&good), "{:?}", good.commits());
