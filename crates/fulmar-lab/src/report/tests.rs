@@ -63,7 +63,7 @@ fn a_report_has_everything_in_it() {
         "0 of 1 claims hold, not: it flies. It has no wings",
         "| Table 3 | absent |",
         "There was no time",
-        "| X1 | flies | partly |",
+        "| X1 | flies | partly | none; `t`; 1 of 2 claims hold, 1 do not |",
         "| X2 | walks | yes |",
         "1 reproduced, 0 in kind, 0 open, 1 differs, 1 absent, 0 not judged.",
     ] {

@@ -2,9 +2,9 @@
 //! with the evidence.
 //!
 //! What was published stands in `experiments/register/published.toml`, what must be there in `systems.toml`
-//! beside it. A verdict follows from the
-//! claims of the experiments named there; nobody writes it by hand.
+//! beside it. A verdict follows from the claims of the experiments named there; nobody writes it by hand.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde::Deserialize;
@@ -12,6 +12,9 @@ use serde::Deserialize;
 use super::chapter::Chapter;
 use super::page::cell;
 use crate::experiment::{Claim, Experiment, Finding};
+
+/// Claims that do not hold, or are open, that the table of verdicts has by name.
+const NAMES: usize = 3;
 
 /// All sources.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -159,19 +162,40 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// How many claims hold, and which do not.
-    fn in_words(&self) -> String {
+    /// How many claims hold, and which do not: so many by name, for the page of the source has them all.
+    fn in_words(&self, names: usize) -> String {
         let all = match (self.claims, self.holds) {
             (0, _) => return String::new(),
             (1, 1) => "its claim holds".into(),
             (claims, holds) if claims == holds => format!("all {claims} claims hold"),
             (claims, holds) => format!("{holds} of {claims} claims hold"),
         };
-        let part = |word: &str, claims: &[String]| match claims {
-            [] => String::new(),
-            claims => format!(", {word}: {}", claims.join("; ")),
+        let part = |word: &str, claims: &[String]| {
+            // Several experiments may claim the same.
+            let mut seen = BTreeSet::new();
+            let claims: Vec<&str> =
+                claims.iter().map(String::as_str).filter(|says| seen.insert(*says)).collect();
+            match claims.len() {
+                0 => String::new(),
+                count if count > names + 1 => {
+                    format!(", {word}: {}; and {} more", claims[..names].join("; "), count - names)
+                }
+                _ => format!(", {word}: {}", claims.join("; ")),
+            }
         };
         all + &part("not", &self.fails) + &part("open", &self.open)
+    }
+
+    /// How many claims hold, do not, and are open.
+    fn in_numbers(&self) -> String {
+        let Self { claims, holds, .. } = self;
+        let part = |words: &str, claims: &[String]| match claims.len() {
+            0 => String::new(),
+            count => format!(", {count} {words}"),
+        };
+        format!("{holds} of {claims} claims hold")
+            + &part("do not", &self.fails)
+            + &part("are open", &self.open)
     }
 }
 
@@ -200,9 +224,7 @@ pub fn judge(item: Option<&str>, experiments: &[String], chapters: &[Chapter]) -
                 continue;
             }
         };
-        if !list.contains(&words) {
-            list.push(words);
-        }
+        list.push(words);
     }
     all.verdict = match (all.claims, all.fails.is_empty(), all.open.is_empty()) {
         (0, ..) => Verdict::Absent,
@@ -245,7 +267,7 @@ pub fn page(register: &Register, chapters: &[Chapter]) -> String {
                 counts[verdict as usize] += 1;
             }
             let reason = if verdict == Verdict::Reproduced { "" } else { item.why.as_str() };
-            let found = judgement.in_words();
+            let found = judgement.in_words(NAMES);
             let counted_with = counted_with.unwrap_or_default();
             let moved =
                 if item.moved.is_empty() { String::new() } else { format!("Set anew: {}", item.moved) };
@@ -297,7 +319,7 @@ fn rows(page: &mut String, register: &Register, chapters: &[Chapter]) {
         let claims = match verdict {
             Verdict::Absent if row.experiments.is_empty() => String::new(),
             Verdict::Absent => "not run".into(),
-            _ => cell(&judgement.in_words()),
+            _ => cell(&judgement.in_numbers()),
         };
         let parts = [cell(&row.evidence), experiments, claims];
         let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
