@@ -3,9 +3,9 @@
 //! What counts is the last commit that touched what decides a run: a change of the documentation or of a
 //! report leaves results good. `FULMAR_COMMIT` overrules.
 //!
-//! A run is decided by the code that it runs, so there are three commits. Where programs of others send, and the
-//! kernel's TCP, only the laboratory's links and what drives them are of this tree. Where Fulmar sends, the
-//! engine and the simulator are too, and auto's controller where it may send.
+//! A run is decided by the code that it runs, so there are three commits. Where programs of others send, and
+//! the kernel's TCP, only the laboratory's links and what drives them are of this tree. Where Fulmar sends,
+//! the engine and the simulator are too, and auto's controller where it may send.
 
 use std::process::Command;
 

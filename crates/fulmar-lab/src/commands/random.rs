@@ -18,13 +18,13 @@ const WORST_MAX: usize = 10;
 /// fails
 ///
 /// Rates of 1 Mb/s to 1 Gb/s, round trips of 1 to 600 ms, queues of 0.3 to 4 BDP, losses to 30 % in bursts to
-/// 20, some one way only, some with
-/// jitter or traffic beside; each for 10 s and 40 round trips, start-up included, in virtual time on all
-/// cores. The worst are shown
-/// with the command that repeats each. `compare A B --random N` does it for two commits.
+/// 20, some one way only, some with jitter or traffic beside; each for 10 s and 40 round trips, start-up
+/// included, in virtual time on all cores. The worst are shown with the command that repeats each. `compare A
+/// B --random N` does it for two commits.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   fulmar-lab random --paths 200 --quick                         # slow and short paths only: seconds
+  fulmar-lab random --rough --against bbr,cubic                 # worse paths; where are others faster?
   fulmar-lab random --paths 2000 --seed 7 --strict              # an error if what is aimed at is missed")]
 pub(super) struct Args {
     /// How many paths
@@ -39,6 +39,15 @@ pub(super) struct Args {
     /// Paths to 16 Mb/s and 100 ms only
     #[arg(long)]
     quick: bool,
+    /// Paths of 64 kb/s to 64 Mb/s, each with two faults more: a thin way back; a rate that falls, rises or
+    /// wobbles; stalls of the link or of a host; a black-out; packets twice; flipped bits; jitter or loss of
+    /// the way back
+    #[arg(long, conflicts_with = "quick")]
+    rough: bool,
+    /// Run these profiles over the same paths too, and say where one of them has more
+    #[arg(long, value_name = "PROFILES", value_delimiter = ',', value_parser = ProfileParser)]
+    #[arg(hide_possible_values = true)]
+    against: Vec<String>,
     /// Keep every run in this folder (runs.jsonl)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -53,27 +62,102 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), String> {
-    let profile = Profile::parse(&args.profile).map_err(|error| error.to_string())?;
-    let ranges = if args.quick { Ranges::quick() } else { Ranges::default() };
-    let bar = Mutex::new(Bar::new("random"));
-    let lock = || bar.lock().unwrap_or_else(PoisonError::into_inner);
-    let all = random::run(&profile, args.seed, args.paths, &ranges, &|done| {
-        lock().show(done as u64, args.paths, "")
-    })?;
-    lock().end();
+    let all = paths(args, &args.profile)?;
     if let Some(folder) = &args.out {
         keep(folder, &all, &args.profile).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
+    let others = args.against.iter().map(|other| paths(args, other)).collect::<Result<Vec<_>, _>>()?;
+    let against = (!others.is_empty()).then(|| Against::new(args, &all, &others));
     if let Some(path) = &args.page {
-        std::fs::write(path, page(args, &all)).map_err(|error| format!("{}: {error}", path.display()))?;
+        let page = page(args, &all) + &against.as_ref().map_or_else(String::new, Against::page);
+        std::fs::write(path, page).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     print(&all, &args.profile);
+    if let Some(against) = &against {
+        against.print();
+    }
     let complaints = random::outside(&all, &Bounds::default());
     complaints.iter().for_each(|line| println!("missed: {line}"));
     if args.strict && !complaints.is_empty() {
         return Err(format!("{} aims are missed", complaints.len()));
     }
     Ok(())
+}
+
+/// Runs a profile over all paths.
+fn paths(args: &Args, profile: &str) -> Result<Vec<Judged>, String> {
+    let ranges = match args {
+        Args { rough: true, .. } => Ranges::rough(),
+        Args { quick: true, .. } => Ranges::quick(),
+        _ => Ranges::default(),
+    };
+    let bar = Mutex::new(Bar::new(profile));
+    let lock = || bar.lock().unwrap_or_else(PoisonError::into_inner);
+    let profile = Profile::parse(profile).map_err(|error| error.to_string())?;
+    let all = random::run(&profile, args.seed, args.paths, &ranges, &|done| {
+        lock().show(done as u64, args.paths, "")
+    })?;
+    lock().end();
+    Ok(all)
+}
+
+/// How a profile fares where others run too.
+struct Against {
+    /// In words.
+    others: String,
+    /// Its share of the most that another one has, from the least on: a tenth and a hundredth have less.
+    quantiles: [f64; 3],
+    /// How many paths tell something.
+    paths: usize,
+    /// Where it has least: the share of the most, all shares, and the command.
+    worst: Vec<(f64, String, String)>,
+}
+
+impl Against {
+    fn new(args: &Args, own: &[Judged], others: &[Vec<Judged>]) -> Self {
+        let mut found = random::against(own, others);
+        found.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let at = |q: f64| found.get((found.len() as f64 * q) as usize).map_or(0.0, |(_, ratio)| *ratio);
+        let shares = |index: usize| {
+            let all = std::iter::once(own).chain(others.iter().map(Vec::as_slice));
+            all.map(|runs| format!("{:.3}", runs[index].share)).collect::<Vec<_>>().join(" ")
+        };
+        let worst = found.iter().take(WORST_MAX);
+        let worst =
+            worst.map(|&(index, ratio)| (ratio, shares(index), own[index].path.command(&args.profile)));
+        Self {
+            others: args.against.join(", "),
+            quantiles: [at(0.5), at(0.1), at(0.01)],
+            paths: found.len(),
+            worst: worst.collect(),
+        }
+    }
+
+    fn page(&self) -> String {
+        let [median, tenth, hundredth] = self.quantiles;
+        let mut page = format!(
+            "\n## Against {}\n\nShare of the most that another one has, on {} paths where that is a \
+             twentieth of the limit or more: median {median:.3}, 10th percentile {tenth:.3}, 1st {hundredth:.3}. \
+             Where it has least:\n\n| of the most | shares, its own first | repeat |\n|---|---|---|\n",
+            self.others, self.paths
+        );
+        for (ratio, shares, command) in &self.worst {
+            page.push_str(&format!("| {ratio:.2} | {shares} | `{command}` |\n"));
+        }
+        page
+    }
+
+    fn print(&self) {
+        let [median, tenth, hundredth] = self.quantiles;
+        println!(
+            "of the most that {} have, on {} paths: median {median:.3}, 10 % {tenth:.3}, 1 % {hundredth:.3}; \
+             the worst:",
+            self.others, self.paths
+        );
+        for (ratio, shares, command) in &self.worst {
+            println!("{ratio:6.2}  {shares}  {command}");
+        }
+    }
 }
 
 fn keep(folder: &std::path::Path, all: &[Judged], profile: &str) -> std::io::Result<()> {
@@ -83,9 +167,13 @@ fn keep(folder: &std::path::Path, all: &[Judged], profile: &str) -> std::io::Res
 
 /// The table, and what it was made with.
 fn page(args: &Args, all: &[Judged]) -> String {
-    let quick = if args.quick { " --quick" } else { "" };
+    let mut which = if args.quick { " --quick" } else { "" }.to_owned();
+    which.push_str(if args.rough { " --rough" } else { "" });
+    if !args.against.is_empty() {
+        which.push_str(&format!(" --against {}", args.against.join(",")));
+    }
     let mut page = format!(
-        "# Paths drawn at random\n\n`fulmar-lab random --profile {} --paths {} --seed {}{quick}`, commit {COMMIT}: share of \
+        "# Paths drawn at random\n\n`fulmar-lab random --profile {} --paths {} --seed {}{which}`, commit {COMMIT}: share of \
          (1-p) x capacity x {}, start-up included.\n\n",
         args.profile, args.paths, args.seed, PAYLOAD_SHARE
     );

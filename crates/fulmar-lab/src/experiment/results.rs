@@ -178,7 +178,8 @@ impl Results {
         Provenance::of(commit, scenario, self.valid().filter(of_cell).map(|r| (r.outcome.seed, &r.machine)))
     }
 
-    /// The commits of all runs, by which code of this tree may have run in them: one program has one for each.
+    /// The commits of all runs, by which code of this tree may have run in them: one program has one for
+    /// each.
     pub fn commits(&self, experiment: &Experiment) -> BTreeSet<(OurCode, &str)> {
         let of = |record: &Record| experiment.our_code(&record.as_cell());
         self.records.values().map(|record| (of(record), record.commit.as_str())).collect()

@@ -1,6 +1,5 @@
 //! Paths drawn at random: what a transport may meet, not what it was tuned on. A path is a function of (seed,
-//! number), integers only, so
-//! it is the same on every machine.
+//! number), integers only, so it is the same on every machine.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,6 +7,8 @@ use std::time::Duration;
 use fulmar_net::Rng;
 use fulmar_proto::Profile;
 
+use super::dice::{octaves, percent, three_digits};
+use super::rough::Fault;
 use crate::link::LinkSpec;
 use crate::scenario::{FlowSpec, Scenario};
 
@@ -24,7 +25,12 @@ pub struct Ranges {
     pub loss_ppm: (u64, u64),
     /// Mean burst in thousandths of a packet, where losses come in bursts.
     pub burst_milli: (u64, u64),
+    /// Each path has two faults beside loss.
+    pub is_rough: bool,
 }
+
+/// A rough path is run for at least so many packets of its rate.
+const ROUGH_PACKETS: u64 = 400;
 
 /// No queue is smaller.
 pub const QUEUE_PACKETS_MIN: u64 = 10;
@@ -37,6 +43,7 @@ impl Default for Ranges {
             queue_milli: (300, 4_000),
             loss_ppm: (1_000, 300_000),
             burst_milli: (1_500, 20_000),
+            is_rough: false,
         }
     }
 }
@@ -45,6 +52,11 @@ impl Ranges {
     /// Slow and short enough that a hundred paths take seconds.
     pub fn quick() -> Self {
         Self { rate_kbps: (1_000, 16_000), rtt_us: (4_000, 100_000), ..Self::default() }
+    }
+
+    /// Slow ones too, and two faults each.
+    pub fn rough() -> Self {
+        Self { rate_kbps: (64, 64_000), rtt_us: (4_000, 400_000), is_rough: true, ..Self::default() }
     }
 }
 
@@ -77,30 +89,12 @@ pub struct Drawn {
     pub is_one_way: bool,
     /// Traffic beside it that heeds nothing, kb/s.
     pub cross_kbps: Option<u64>,
+    /// What else is wrong with it.
+    pub faults: Vec<Fault>,
+    /// How long a run is.
+    duration: Duration,
     /// Seed of the run.
     pub seed: u64,
-}
-
-/// Over octaves, then uniform within.
-fn octaves(rng: &mut Rng, (low, high): (u64, u64)) -> u64 {
-    let count = u64::from((high / low.max(1)).max(1).ilog2()) + 1;
-    loop {
-        let base = low << rng.below(count);
-        let value = base + rng.below(base.max(1));
-        if value <= high {
-            return value;
-        }
-    }
-}
-
-/// Three digits are enough for anybody to type.
-fn three_digits(value: u64) -> u64 {
-    let step = 10u64.pow(value.max(1).ilog10().saturating_sub(2));
-    (value / step).max(1) * step
-}
-
-fn percent(rng: &mut Rng, chance: u64) -> bool {
-    rng.below(100) < chance
 }
 
 fn thousandths(milli: u64) -> String {
@@ -128,6 +122,8 @@ impl Drawn {
             bdp_packets,
             is_one_way: false,
             cross_kbps: None,
+            faults: Vec::new(),
+            duration: Duration::from_secs(10) + Duration::from_micros(rtt_us) * 40,
             seed: rng.below(1 << 32),
         };
         if bdp_packets * queue_milli / 1000 < QUEUE_PACKETS_MIN {
@@ -149,10 +145,24 @@ impl Drawn {
         if percent(&mut rng, 15) {
             drawn.cross_kbps = Some(three_digits(rate_kbps * (100 + rng.below(301)) / 1000));
         }
+        if ranges.is_rough {
+            drawn.roughen(&mut rng, rate_kbps, rtt_us);
+        }
         for (key, value) in &drawn.words {
             drawn.link.set(key, value)?;
         }
         Ok(drawn)
+    }
+
+    fn roughen(&mut self, rng: &mut Rng, rate_kbps: u64, rtt_us: u64) {
+        // On a slow path ten seconds are few packets.
+        self.duration += Duration::from_millis(ROUGH_PACKETS * 12_000 / rate_kbps);
+        self.faults = Fault::two(rng).into();
+        for fault in self.faults.clone() {
+            let (key, value) = fault.word(rng, rate_kbps, rtt_us, self.duration);
+            self.words.retain(|(other, _)| *other != key);
+            self.words.push((key, value));
+        }
     }
 
     fn lose(&mut self, rng: &mut Rng, ranges: &Ranges) {
@@ -176,9 +186,9 @@ impl Drawn {
         }
     }
 
-    /// How long a run is: 10 s and 40 round trips.
+    /// How long a run is: 10 s and 40 round trips, and on a rough path the time of some hundred packets.
     pub fn duration(&self) -> Duration {
-        Duration::from_secs(10) + self.link.rtt * 40
+        self.duration
     }
 
     /// A bulk flow over it, and what goes beside.
@@ -242,5 +252,21 @@ mod tests {
         assert!(count(&|drawn| drawn.is_one_way) > 300 && count(&|drawn| drawn.cross_kbps.is_some()) > 200);
         assert!(count(&|drawn| drawn.link.reorder) > 80);
         assert!(all.iter().all(|drawn| drawn.link.forward().is_ok() && drawn.link.backward().is_ok()));
+        assert!(all.iter().all(|drawn| drawn.faults.is_empty()));
+    }
+
+    #[test]
+    fn a_rough_path_has_two_faults_and_a_command_that_repeats_it() {
+        let all: Vec<_> = (0..2000).map(|n| Drawn::new(7, n, &Ranges::rough()).unwrap()).collect();
+        for drawn in &all {
+            assert_eq!(drawn.faults.len(), 2, "{drawn:?}");
+            let keys: std::collections::BTreeSet<_> = drawn.words.iter().map(|(key, _)| key).collect();
+            assert_eq!(keys.len(), drawn.words.len(), "a flag twice: {}", drawn.command("auto"));
+            assert!(drawn.link.forward().is_ok() && drawn.link.backward().is_ok(), "{drawn:?}");
+        }
+        for fault in Fault::ALL {
+            let having = all.iter().filter(|drawn| drawn.faults.contains(&fault)).count();
+            assert!((200..600).contains(&having), "{fault:?}: {having}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::draw::Drawn;
+use super::rough::Fault;
 use crate::experiment::{COMMIT, Cell, Record, ScenarioHash};
 use crate::outcome::Outcome;
 
@@ -72,12 +73,15 @@ pub struct Kind {
     pub dropping: usize,
 }
 
+/// Less of the limit says nothing of who has more.
+const WORTH_COMPARING: f64 = 0.05;
+
 /// The queue may drop so much before a path counts as one that floods it.
 const DROPS_MAX: f64 = 0.02;
 
 /// The share, by kind; kinds without a path are left out.
 pub fn kinds(all: &[Judged]) -> Vec<Kind> {
-    let of = |&(name, test): &Test| {
+    let of = |name: &'static str, test: &dyn Fn(&Drawn) -> bool| {
         let members: Vec<&Judged> = all.iter().filter(|judged| test(&judged.path)).collect();
         let mut shares: Vec<f64> = members.iter().map(|judged| judged.share).collect();
         shares.sort_by(f64::total_cmp);
@@ -93,7 +97,21 @@ pub fn kinds(all: &[Judged]) -> Vec<Kind> {
             dropping: members.iter().filter(|judged| judged.queue_drop_share > DROPS_MAX).count(),
         })
     };
-    KINDS.iter().filter_map(of).collect()
+    let by_loss = KINDS.iter().filter_map(|(name, test)| of(name, test));
+    let by_fault =
+        Fault::ALL.iter().filter_map(|fault| of(fault.name(), &|path| path.faults.contains(fault)));
+    by_loss.chain(by_fault).collect()
+}
+
+/// What a flow had on each path, of the most that another one had there: the path's place, and the share of
+/// that share. Where no other has a twentieth of the limit there is nothing to compare.
+pub fn against(own: &[Judged], others: &[Vec<Judged>]) -> Vec<(usize, f64)> {
+    let best = |index: usize| others.iter().map(|other| other[index].share).fold(0.0, f64::max);
+    let of_best = |(index, judged): (usize, &Judged)| {
+        let best = best(index);
+        (best >= WORTH_COMPARING).then(|| (index, judged.share / best))
+    };
+    own.iter().enumerate().filter_map(of_best).collect()
 }
 
 /// The one kind by its losses that a path belongs to.

@@ -3,8 +3,10 @@
 //! The share is goodput over L = (1 - p) x capacity x [`PAYLOAD_SHARE`], start-up included; where traffic
 //! goes beside, capacity is what that leaves. A path over which no connection comes to be has share 0.
 
+mod dice;
 mod draw;
 mod judge;
+mod rough;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +18,8 @@ use crate::outcome::PAYLOAD_SHARE;
 use crate::sim;
 
 pub use draw::{Drawn, QUEUE_PACKETS_MIN, Ranges};
-pub use judge::{Bounds, Judged, Kind, kinds, outside};
+pub use judge::{Bounds, Judged, Kind, against, kinds, outside};
+pub use rough::Fault;
 
 /// Runs so many paths of a seed with a profile, on all cores; calls `tell` after each with how many are done.
 ///
@@ -82,5 +85,16 @@ mod tests {
             runs.iter().zip(&again).all(|(a, b)| a.outcome == b.outcome),
             "a run is a function of its seed"
         );
+    }
+
+    #[test]
+    fn what_others_have_on_the_same_paths_is_the_measure() {
+        let of = |profile| run(&Profile::parse(profile).unwrap(), 3, 8, &Ranges::rough(), &|_| {}).unwrap();
+        let (newreno, auto) = (of("newreno"), of("auto"));
+        let same = against(&auto, std::slice::from_ref(&auto));
+        assert!(same.len() >= 7 && same.iter().all(|(_, share)| *share == 1.0), "{same:?}");
+        let mut behind = against(&newreno, &[auto, newreno.clone()]);
+        behind.sort_by(|a, b| a.1.total_cmp(&b.1));
+        assert!(behind[0].1 < 0.7 && behind.iter().all(|(_, share)| *share <= 1.0), "{behind:?}");
     }
 }
