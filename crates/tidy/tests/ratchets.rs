@@ -11,7 +11,7 @@ use tidy::{files, read, sources};
 
 /// Columns of a Rust line, and how many lines are wider.
 const RUST_COLUMNS: usize = 110;
-const WIDE_RUST_LINES: usize = 210;
+const WIDE_RUST_LINES: usize = 209;
 
 /// Columns of a line of prose in Markdown, and how many are wider. Tables, code and lines with links are what
 /// they are; pages in `docs/results` are generated.

@@ -137,8 +137,9 @@ impl Against {
         let [median, tenth, hundredth] = self.quantiles;
         let mut page = format!(
             "\n## Against {}\n\nShare of the most that another one has, on {} paths where that is a \
-             twentieth of the limit or more: median {median:.3}, 10th percentile {tenth:.3}, 1st {hundredth:.3}. \
-             Where it has least:\n\n| of the most | shares, its own first | repeat |\n|---|---|---|\n",
+             twentieth of the limit or more: median {median:.3}, 10th percentile {tenth:.3}, \
+             1st {hundredth:.3}. Where it has least:\n\n\
+             | of the most | shares, its own first | repeat |\n|---|---|---|\n",
             self.others, self.paths
         );
         for (ratio, shares, command) in &self.worst {
@@ -173,8 +174,8 @@ fn page(args: &Args, all: &[Judged]) -> String {
         which.push_str(&format!(" --against {}", args.against.join(",")));
     }
     let mut page = format!(
-        "# Paths drawn at random\n\n`fulmar-lab random --profile {} --paths {} --seed {}{which}`, commit {COMMIT}: share of \
-         (1-p) x capacity x {}, start-up included.\n\n",
+        "# Paths drawn at random\n\n`fulmar-lab random --profile {} --paths {} --seed {}{which}`, \
+         commit {COMMIT}: share of (1-p) x capacity x {}, start-up included.\n\n",
         args.profile, args.paths, args.seed, PAYLOAD_SHARE
     );
     page.push_str(
