@@ -159,7 +159,12 @@ dist-mini: toolchain ## a small one for routers: make dist-mini [TARGETS="..."]
 reproducible: toolchain ## whether two builds of this commit are the same archive (the small program): make reproducible [TARGETS="..."]
 	scripts/reproducible --mini $(TARGETS)
 
-packages: dist dist-mini ## from these: deb, rpm, container image, and what Arch, Homebrew, Scoop and OpenWrt read, in target/dist
+# Scoop wants x86_64-pc-windows-gnu; Arch, Homebrew and OpenWrt take what there is.
+packages: toolchain ## from these: deb, rpm, container image, and what Arch, Homebrew, Scoop and OpenWrt read, in target/dist: make packages [TARGETS="..."]
+	scripts/dist x86_64-unknown-linux-musl $(TARGETS)
+	scripts/dist-test target/x86_64-unknown-linux-musl/release/fulmar
+	scripts/dist --mini x86_64-unknown-linux-musl $(filter-out %-windows-gnu,$(TARGETS))
+	scripts/dist-test target/x86_64-unknown-linux-musl/mini/fulmar
 	scripts/deb target/x86_64-unknown-linux-musl/release/fulmar target/dist
 	scripts/rpm target/x86_64-unknown-linux-musl/release/fulmar target/dist
 	scripts/image target/x86_64-unknown-linux-musl/release/fulmar target/dist/fulmar-image.tar

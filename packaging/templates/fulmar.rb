@@ -11,10 +11,10 @@ class Fulmar < Formula
     url "@RELEASES@/fulmar-@VERSION@-x86_64-unknown-linux-musl.tar.gz"
     sha256 "@SHA256:x86_64-unknown-linux-musl@"
   end
-  on_arm do
-    url "@RELEASES@/fulmar-@VERSION@-aarch64-unknown-linux-musl.tar.gz"
-    sha256 "@SHA256:aarch64-unknown-linux-musl@"
-  end
+?aarch64-unknown-linux-musl   on_arm do
+?aarch64-unknown-linux-musl     url "@RELEASES@/fulmar-@VERSION@-aarch64-unknown-linux-musl.tar.gz"
+?aarch64-unknown-linux-musl     sha256 "@SHA256:aarch64-unknown-linux-musl@"
+?aarch64-unknown-linux-musl   end
 
   def install
     bin.install "fulmar"

@@ -6,17 +6,25 @@ PKG_NAME:=fulmar-mini
 PKG_VERSION:=@VERSION@
 PKG_RELEASE:=1
 PKG_LICENSE:=MIT OR Apache-2.0
-PKG_SOURCE_URL:=@RELEASES@
+PKG_LICENSE_FILES:=LICENSE-MIT LICENSE-APACHE
 
-ifeq ($(ARCH),x86_64)
-  FULMAR_TARGET:=x86_64-unknown-linux-musl
-  PKG_HASH:=@SHA256:mini-x86_64-unknown-linux-musl@
-endif
-ifeq ($(ARCH),aarch64)
-  FULMAR_TARGET:=aarch64-unknown-linux-musl
-  PKG_HASH:=@SHA256:mini-aarch64-unknown-linux-musl@
-endif
+# OpenWrt's names of processors, and the programs' names of them. What is for ARMv7 wants a unit for floating point, no NEON.
+FULMAR_TARGET:=$(subst riscv64,riscv64gc,$(subst i386,i686,$(subst arm,armv7,$(ARCH))))
+FULMAR_TARGET:=$(FULMAR_TARGET)-unknown-linux-musl$(if $(filter arm,$(ARCH)),eabihf)
+?mini-x86_64-unknown-linux-musl FULMAR_ON:=x86_64
+?mini-x86_64-unknown-linux-musl FULMAR_SUM_x86_64:=@SHA256:mini-x86_64-unknown-linux-musl@
+?mini-aarch64-unknown-linux-musl FULMAR_ON:=$(FULMAR_ON)||aarch64
+?mini-aarch64-unknown-linux-musl FULMAR_SUM_aarch64:=@SHA256:mini-aarch64-unknown-linux-musl@
+?mini-armv7-unknown-linux-musleabihf FULMAR_ON:=$(FULMAR_ON)||(arm_v7&&HAS_FPU)
+?mini-armv7-unknown-linux-musleabihf FULMAR_SUM_arm:=@SHA256:mini-armv7-unknown-linux-musleabihf@
+?mini-i686-unknown-linux-musl FULMAR_ON:=$(FULMAR_ON)||i386
+?mini-i686-unknown-linux-musl FULMAR_SUM_i386:=@SHA256:mini-i686-unknown-linux-musl@
+?mini-riscv64gc-unknown-linux-musl FULMAR_ON:=$(FULMAR_ON)||riscv64
+?mini-riscv64gc-unknown-linux-musl FULMAR_SUM_riscv64:=@SHA256:mini-riscv64gc-unknown-linux-musl@
+
 PKG_SOURCE:=fulmar-mini-$(PKG_VERSION)-$(FULMAR_TARGET).tar.gz
+PKG_SOURCE_URL:=@RELEASES@
+PKG_HASH:=$(FULMAR_SUM_$(ARCH))
 PKG_BUILD_DIR:=$(BUILD_DIR)/fulmar-mini-$(PKG_VERSION)-$(FULMAR_TARGET)
 
 include $(INCLUDE_DIR)/package.mk
@@ -26,11 +34,14 @@ define Package/fulmar-mini
   CATEGORY:=Network
   TITLE:=@SUMMARY@
   URL:=@URL@
-  DEPENDS:=@(x86_64||aarch64)
+  DEPENDS:=@($(FULMAR_ON))
 endef
 
 define Package/fulmar-mini/conffiles
 /etc/fulmar/
+endef
+
+define Build/Configure
 endef
 
 define Build/Compile
