@@ -133,9 +133,12 @@ c-test: toolchain ## the C and C++ programs of crates/fulmar-c, compiled and run
 c-header: toolchain ## crates/fulmar-c/include/fulmar.h anew, from the sources
 	FULMAR_C_HEADER=write $(CARGO) test --workspace --locked --test header
 
-.PHONY: python-test
+.PHONY: python-test wheels
 python-test: toolchain ## the package for Python, built with maturin in a virtual environment, and its tests
 	scripts/python-test
+
+wheels: toolchain ## wheels of it for Linux, glibc and musl, in target/wheels; this machine's is tried: make wheels [TARGETS="..."]
+	scripts/wheels $(TARGETS)
 
 fuzz-quick: toolchain ## every fuzz target for a short time: make fuzz-quick [SECONDS_EACH=20]
 	CARGO="$(CARGO)" scripts/fuzz-quick $(or $(SECONDS_EACH),20)

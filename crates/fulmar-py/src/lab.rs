@@ -5,6 +5,7 @@ use std::time::Duration;
 use fulmar::Profile;
 use fulmar_lab::link::LinkSpec;
 use fulmar_lab::outcome::Outcome;
+use fulmar_lab::random::{Ranges, run as run_random};
 use fulmar_lab::scenario::{FlowSpec, Scenario};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -86,4 +87,24 @@ pub(crate) fn simulate_series(
     };
     let text = serde_json::to_string(&outcome).map_err(wrong)?;
     Ok((text, (0..count).map(of_flow).collect()))
+}
+
+/// So many random paths of a seed, on all cores: for each the command that repeats the run, and what that
+/// found, as JSON.
+#[pyfunction]
+pub(crate) fn simulate_random(
+    py: Python<'_>,
+    profile: &str,
+    paths: u64,
+    seed: u64,
+    quick: bool,
+) -> PyResult<Vec<(String, String)>> {
+    let parsed = Profile::parse(profile).map_err(wrong)?;
+    let ranges = if quick { Ranges::quick() } else { Ranges::default() };
+    let all = py.detach(|| run_random(&parsed, seed, paths, &ranges, &|_| {})).map_err(wrong)?;
+    let told = |judged: &fulmar_lab::random::Judged| {
+        let text = serde_json::to_string(&judged.outcome).map_err(wrong)?;
+        Ok((judged.path.command(profile), text))
+    };
+    all.iter().map(told).collect()
 }

@@ -20,6 +20,14 @@ def test_arrays_have_buffers():
     assert 0 < run.jain <= 1
 
 
+def test_random_paths_are_those_of_the_seed():
+    first, again = (lab.random("auto", paths=2, seed=7, quick=True) for _ in range(2))
+    assert first == again and first != lab.random("auto", paths=2, seed=8, quick=True)
+    assert all(0 < run.fraction_of_limit < 1.2 and "--profile auto" in run.command for run in first)
+    with pytest.raises(ValueError):
+        lab.random("nonsense", paths=1)
+
+
 def test_what_no_link_has_is_said():
     with pytest.raises(ValueError, match="a link has no 'colour'"):
         lab.sim(colour="blue")

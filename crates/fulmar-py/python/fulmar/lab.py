@@ -18,6 +18,12 @@ A picture in three lines::
     import matplotlib.pyplot as plt
     for flow in run.flows:
         plt.plot(flow.series["t"], flow.series["rtt_ms"], label=flow.name)
+
+Paths drawn at random, and what share of them a profile used (docs/lab.md):
+
+>>> runs = lab.random("auto", paths=3, quick=True)
+>>> all(0 < run.fraction_of_limit < 1.2 for run in runs), runs[0].command.split()[:2]
+(True, ['fulmar-lab', 'sim'])
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ import json
 
 from . import _fulmar
 
-__all__ = ["Flow", "Run", "sim"]
+__all__ = ["Flow", "Run", "random", "sim"]
 
 
 def _words(value):
@@ -64,6 +70,15 @@ def sim(profile="auto", *, traffic="bulk", duration=10.0, seed=1, interval=None,
     return Run(*_fulmar.simulate_series(words, flows, float(duration), seed, float(interval)))
 
 
+def random(profile="auto", *, paths=100, seed=1, quick=False):
+    """Runs a bulk flow over each of so many paths of a seed, on all cores, as ``fulmar-lab random`` does.
+
+    A list of ``Run``; ``fraction_of_limit`` is the flow's share of what its path could carry, and ``command`` repeats
+    the run. ``quick``: slow and short paths only.
+    """
+    return [Run(text, None, command) for command, text in _fulmar.simulate_random(profile, paths, seed, quick)]
+
+
 class Flow:
     """One flow: what a run found, by the names that ``fulmar-lab sim --json`` has (docs/lab.md), and ``series``."""
 
@@ -88,8 +103,8 @@ class Flow:
 class Run:
     """What a run found: attributes by the names of ``fulmar-lab sim --json``, ``flows``, and all of it in ``found``."""
 
-    def __init__(self, text, series):
-        self.found = json.loads(text)
+    def __init__(self, text, series, command=None):
+        self.found, self.command = json.loads(text), command
         flows = self.found["flows"]
         self.flows = [Flow(found, of) for found, of in zip(flows, series or [None] * len(flows))]
 
