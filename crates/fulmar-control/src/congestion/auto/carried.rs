@@ -82,8 +82,8 @@ impl Carried {
         (rate > Rate::ZERO).then(|| rate.scaled(part / (1.0 - self.lost_share().min(compensated))))
     }
 
-    /// The rounds met a queue: the most that the link carried, once they are enough and if they lost, and more
-    /// than `tolerated_packets`.
+    /// The rounds met a queue: the most that the link carried, once they are enough and if they lost, and
+    /// more than `tolerated_packets`.
     pub(super) fn with_queue(&self, tolerated_packets: f64) -> Option<Rate> {
         let has_lost = self.lost_share() > LOSS_MIN && f64::from(self.lost_packets) > tolerated_packets;
         (self.rounds >= ROUNDS && has_lost && self.link_rate > Rate::ZERO).then_some(self.link_rate)

@@ -11,11 +11,13 @@
 //! and pace are BBR's for a while.
 
 use alloc::boxed::Box;
+use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
 use super::cusum::Cusum;
 use super::drains::{DRAIN_PAUSE, blind_dip_margin};
+use super::evidence::HOST_NOISE;
 use super::model::link_rate;
 use super::phase::{Phase, Slow};
 use super::probe_times;
@@ -66,6 +68,19 @@ impl Auto {
     /// So much is lost where we see no queue that there may be a crowd, whose queue we never saw empty.
     pub(super) fn may_be_blind(&self, now: Instant) -> bool {
         self.may_be_fooled(now) && self.unmoved.share() > BLIND_LOSS && self.has(Mechanism::Join)
+    }
+
+    /// A round of cruising shows how fast round trips fall.
+    pub(super) fn watch_moves(&mut self, path: &PathView) {
+        if !self.is_even_cruise() {
+            return;
+        }
+        // A queue goes on while a burst of losses leaves nothing to come.
+        let burst_bytes = f64::from(self.mtu_bytes) * path.loss.burst_packets.max(1.0);
+        let burst = self.model.rate().map_or(Duration::ZERO, |rate| rate.time_for(burst_bytes as u64));
+        let noise = (burst / 2).max(HOST_NOISE / 4);
+        let empty = self.model.empty_rtt().unwrap_or_default();
+        self.jitter.moves.on_round(self.round, &self.tally, empty, noise);
     }
 
     /// Whether what is lost changes with time.

@@ -49,7 +49,7 @@ const OVERLOAD_SIGMAS: f64 = 5.0;
 const STEADY: u32 = 16;
 const STEADY_PACKETS: u32 = 4;
 /// What the hosts' own noise may add to a round trip.
-const HOST_NOISE: Duration = Duration::from_millis(1);
+pub(super) const HOST_NOISE: Duration = Duration::from_millis(1);
 /// Round trips whose mean is nearer to the shortest than this part of it met no queue at all.
 const FLAT: u32 = 512;
 /// .. and so is a packet or two that left close together.
@@ -119,10 +119,15 @@ impl Auto {
     }
 
     fn watch_spread(&mut self) {
-        let is_even = self.sent_gain > Slow::Down.gain() && self.sent_gain <= 1.0;
-        if is_even && matches!(self.phase, Phase::Cruise { .. }) {
+        if self.is_even_cruise() {
             self.spread.on_round(self.round, &self.tally);
         }
+    }
+
+    /// A round of cruising whose packets left at that pace.
+    pub(super) fn is_even_cruise(&self) -> bool {
+        let is_even = self.sent_gain > Slow::Down.gain() && self.sent_gain <= 1.0;
+        is_even && matches!(self.phase, Phase::Cruise { .. })
     }
 
     /// The time between aggregated ACKs; zero if they come steadily.
@@ -411,9 +416,10 @@ impl Auto {
         let is_slow = self.sent_gain <= Slow::Down.gain();
         let is_cut = is_slow && self.random_loss.on_slow_round(packets, lost_packets, &path.loss);
         let is_drained = self.is_drained();
+        let is_clean = self.sent_gain <= 1.0 && is_drained && self.was_drained;
         if is_cut {
             self.follow_random_loss(before);
-        } else if self.sent_gain <= 1.0 && is_drained && self.was_drained {
+        } else if is_clean || (is_slow && self.jitter.moves.are_known(self.round)) {
             self.on_clean_round(now, packets, lost_packets, path);
         } else {
             self.random_loss.on_unclean_round(now, now - self.round_started_at);

@@ -8,16 +8,13 @@
 //! go 2 to 5 times that range; with 5 to 50 flows in one queue the range is 0.004 to 0.13.
 //!
 //! So after a few such rounds the mean round trip of the round that met least is that of the empty path.
-//!
-//! Some paths change their delay only a few times a round trip, as a satellite's that sends in slots, and no
-//! round alone shows it. Of two rounds in one the way is long enough. That says less, for others may come and
-//! go meanwhile: what stands may be no queue, so that only losses that the path does not explain are drops.
 
 use core::time::Duration;
 
 use fulmar_units::whole_nanos;
 
 use super::evidence::FLAT_MIN;
+use super::moves::Moves;
 use super::streak::Streak;
 use super::tally::{TURNS_MIN, Tally};
 use crate::windowed::WindowedMin;
@@ -28,8 +25,8 @@ const RANGE_MIN: f64 = 0.1;
 /// .. and over this share of its own shortest: in a queue of several bandwidth-delay products a round is
 /// long, and its round trips go up and down with the bursts of those who fill it ..
 const OWN_RANGE_MIN: f64 = 0.08;
-/// .. none is this near to the shortest: there ACKs came aggregated, or nothing is hidden; and they go so many
-/// times that range ([`TURNS_MIN`]).
+/// .. none is this near to the shortest: there ACKs came aggregated, or nothing is hidden; and they go so
+/// many times that range ([`TURNS_MIN`]).
 const SHORTEST_MIN: f64 = 1.03;
 /// So rough a round does not take back what is known.
 const TURNS_KEPT: f64 = 1.5;
@@ -40,22 +37,14 @@ const MEAN_ROUNDS: u64 = 24;
 #[derive(Clone, Debug)]
 pub(super) struct Jitter {
     rough: Streak,
-    /// The same of every two rounds in one.
-    uneven: Streak,
     /// Mean round trips of the last rounds, in nanoseconds.
     means: WindowedMin,
-    /// The last round that had a shape.
-    before: Option<Tally>,
+    pub(super) moves: Moves,
 }
 
 impl Jitter {
     pub(super) fn new() -> Self {
-        Self {
-            rough: Streak::default(),
-            uneven: Streak::default(),
-            means: WindowedMin::new(MEAN_ROUNDS),
-            before: None,
-        }
+        Self { rough: Streak::default(), means: WindowedMin::new(MEAN_ROUNDS), moves: Moves::default() }
     }
 
     /// A round has ended on a path whose shortest round trip is `rtt_min`.
@@ -63,19 +52,11 @@ impl Jitter {
         let Some(mean) = tally.rtt_mean().filter(|_| tally.has_shape()) else { return };
         self.means.update(round, whole_nanos(mean));
         self.rough.on_round(is_rough(tally, rtt_min));
-        let before = self.before.replace(tally.clone());
-        let both = before.map_or_else(|| tally.clone(), |before| tally.with_rtts_of(&before));
-        self.uneven.on_round(is_rough(&both, rtt_min));
     }
 
     /// A round was rough, and none has taken that back.
     pub(super) fn has_begun(&self) -> bool {
         self.rough.has_begun()
-    }
-
-    /// What makes round trips long goes up and down as no queue does.
-    pub(super) fn is_uneven(&self) -> bool {
-        self.uneven.is_known()
     }
 
     /// What a round trip takes where many packets meet the jitter and nothing else; `None` without jitter.
@@ -84,7 +65,8 @@ impl Jitter {
     }
 }
 
-/// Whether the way of these round trips is jitter's, on a path whose shortest is `rtt_min`; `None`: it might be.
+/// Whether the way of these round trips is jitter's, on a path whose shortest is `rtt_min`; `None`: it might
+/// be.
 fn is_rough(tally: &Tally, rtt_min: Duration) -> Option<bool> {
     let range_min = rtt_min.mul_f64(RANGE_MIN).max(tally.rtt_min.mul_f64(OWN_RANGE_MIN)).max(FLAT_MIN);
     let is_wide = tally.rtt_range() > range_min;
@@ -159,16 +141,5 @@ mod tests {
         assert_eq!(after(&[&queued, ROUGH, &queued, &queued]), Some(Duration::from_millis(130)));
         let long: Vec<&[u64]> = [ROUGH].into_iter().chain([&queued[..]; 30]).collect();
         assert_eq!(after(&long), Some(Duration::from_millis(170)), "of late");
-    }
-
-    #[test]
-    fn what_changes_a_few_times_a_round_shows_in_two_rounds_and_is_not_taken_for_the_path() {
-        const SLOTS: [&[u64]; 2] = [&[112, 112, 126, 126, 119], &[124, 124, 111, 111, 120]];
-        let slots = watched(&SLOTS.repeat(3));
-        assert!(slots.is_uneven() && slots.rtt().is_none());
-        // A queue that grows for two rounds and drains for two.
-        let queue: [&[u64]; 4] =
-            [&[110, 114, 118, 122], &[122, 126, 130, 134], &[134, 130, 126, 122], &[122, 118, 114, 110]];
-        assert!(!watched(&queue.repeat(3)).is_uneven() && !watched(&[NARROW; 9]).is_uneven());
     }
 }

@@ -40,6 +40,7 @@ mod flights;
 mod insistent;
 mod jitter;
 mod model;
+mod moves;
 mod phase;
 mod policer;
 mod probe_times;

@@ -74,6 +74,7 @@ impl Auto {
         self.watch_unmoved(path);
         let was_wrong = self.learn_random_loss(now, path);
         self.watch_queue(now);
+        self.watch_moves(path);
         self.watch_policer();
         self.loosen_bound(path);
         self.watch_drain(now);
@@ -355,7 +356,7 @@ impl Auto {
             let mean = self.carried.mean(compensated).filter(|_| is_luck);
             // What stands may be no queue: then what the path loses by itself is no sign of a full one.
             let most = self.tolerated_packets(self.carried.packets, path);
-            let tolerated = if self.jitter.is_uneven() { most } else { 0.0 };
+            let tolerated = if self.jitter.moves.are_known(self.round) { most } else { 0.0 };
             self.carried.with_queue(tolerated).map(|fastest| mean.unwrap_or(fastest))
         } else {
             let carried = self.carried.without_queue(compensated);

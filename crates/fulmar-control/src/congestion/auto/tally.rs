@@ -14,7 +14,8 @@ use crate::Feedback;
 
 /// So many bandwidth-delay products fill a path for certain; start-up has up to 2.77 of them under way.
 const FILLED: f64 = 1.75;
-/// Round trips that go so many times their range up and down are jitter's: up and down once is what a queue does.
+/// Round trips that go so many times their range up and down are jitter's: up and down once is what a queue
+/// does.
 pub(super) const TURNS_MIN: f64 = 2.0;
 /// Fewer samples of the round trip have no shape.
 const SHAPE_SAMPLES_MIN: u32 = 4;
@@ -36,6 +37,11 @@ pub(super) struct Tally {
     /// When the longest was seen.
     rtt_max_at: Instant,
     rtt_last: Duration,
+    /// When its packet left.
+    sent_last_at: Option<Instant>,
+    /// How far the round trip has fallen of late, beyond what half of the time explains, and the most of it.
+    falling: Duration,
+    rtt_fall: Duration,
     /// The way the round trip went up and down.
     rtt_way: Duration,
     /// The newest sample of the link's rate, the earlier ones and their sum in bytes per second.
@@ -70,6 +76,9 @@ impl Tally {
             rtt_max: Duration::ZERO,
             rtt_max_at: Instant::ZERO,
             rtt_last: Duration::ZERO,
+            sent_last_at: None,
+            falling: Duration::ZERO,
+            rtt_fall: Duration::ZERO,
             rtt_way: Duration::ZERO,
             newest_link: None,
             link_samples: 0,
@@ -101,6 +110,11 @@ impl Tally {
             if self.rtt_samples > 0 {
                 self.rtt_way = self.rtt_way.saturating_add(rtt.abs_diff(self.rtt_last));
             }
+            if let (Some(before), Some(sent)) = (self.sent_last_at, feedback.newest_acked_sent_at) {
+                self.falling = (self.falling + self.rtt_last).saturating_sub(rtt + (sent - before) / 2);
+                self.rtt_fall = self.rtt_fall.max(self.falling);
+            }
+            self.sent_last_at = feedback.newest_acked_sent_at;
             self.rtt_last = rtt;
             if rtt > self.rtt_max {
                 (self.rtt_max, self.rtt_max_at) = (rtt, feedback.now);
@@ -146,14 +160,9 @@ impl Tally {
         self.rtt_way.as_secs_f64() / self.rtt_range().as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// The same round, with the way of its round trips and of those of the round before it in one.
-    pub(super) fn with_rtts_of(&self, before: &Self) -> Self {
-        Self {
-            rtt_min: self.rtt_min.min(before.rtt_min),
-            rtt_max: self.rtt_max.max(before.rtt_max),
-            rtt_way: self.rtt_way.saturating_add(before.rtt_way),
-            ..self.clone()
-        }
+    /// How far it fell at most faster than half of the time in which its packets left: see `moves`.
+    pub(super) fn rtt_fall(&self) -> Duration {
+        self.rtt_fall
     }
 
     /// A sample of the link's rate: see `model`. Of ACKs that come at once only the last has all that
