@@ -26,9 +26,9 @@ const STRUCT_FIELDS: usize = 37;
 
 /// The controller `auto`, tests left out: constants, fields of structs, lines of code.
 const AUTO: &str = "crates/fulmar-control/src/congestion/auto";
-const AUTO_CONSTANTS: usize = 206;
-const AUTO_FIELDS: usize = 255;
-const AUTO_LINES: usize = 5230;
+const AUTO_CONSTANTS: usize = 208;
+const AUTO_FIELDS: usize = 260;
+const AUTO_LINES: usize = 5315;
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()

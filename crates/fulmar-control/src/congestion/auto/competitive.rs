@@ -15,6 +15,7 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
+use super::backlog::Backlog;
 use super::cusum::Cusum;
 use super::drains::{DRAIN_PAUSE, blind_dip_margin};
 use super::evidence::HOST_NOISE;
@@ -81,6 +82,22 @@ impl Auto {
         let noise = (burst / 2).max(HOST_NOISE / 4);
         let empty = self.model.empty_rtt().unwrap_or_default();
         self.jitter.moves.on_round(self.round, &self.tally, empty, noise);
+    }
+
+    /// Round trips that stand still whatever arrives are the path's.
+    pub(super) fn watch_route(&mut self, now: Instant, path: &PathView) -> bool {
+        let is_calm = !self.is_congested(path) && !self.tally.is_blackout && !self.phase.is_startup();
+        let elapsed = now - self.round_started_at;
+        let rtt = self.jitter.still.on_round(
+            &self.tally,
+            elapsed,
+            is_calm && !matches!(self.phase, Phase::Compete(_)),
+        );
+        let Some(rtt) = rtt.filter(|rtt| self.has_queue(*rtt)) else { return false };
+        self.model.on_longer_route(now, rtt);
+        self.backlog = Backlog::default();
+        self.bound_bytes = None;
+        true
     }
 
     /// Whether what is lost changes with time.

@@ -15,6 +15,7 @@ use fulmar_units::whole_nanos;
 
 use super::evidence::FLAT_MIN;
 use super::moves::Moves;
+use super::still::Still;
 use super::streak::Streak;
 use super::tally::{TURNS_MIN, Tally};
 use crate::windowed::WindowedMin;
@@ -40,11 +41,17 @@ pub(super) struct Jitter {
     /// Mean round trips of the last rounds, in nanoseconds.
     means: WindowedMin,
     pub(super) moves: Moves,
+    pub(super) still: Still,
 }
 
 impl Jitter {
     pub(super) fn new() -> Self {
-        Self { rough: Streak::default(), means: WindowedMin::new(MEAN_ROUNDS), moves: Moves::default() }
+        Self {
+            rough: Streak::default(),
+            means: WindowedMin::new(MEAN_ROUNDS),
+            moves: Moves::default(),
+            still: Still::default(),
+        }
     }
 
     /// A round has ended on a path whose shortest round trip is `rtt_min`.

@@ -52,6 +52,7 @@ mod rival;
 mod schedule;
 mod spread;
 mod startup;
+mod still;
 mod streak;
 mod tally;
 mod trains;

@@ -74,6 +74,14 @@ impl Model {
         }
     }
 
+    /// The route became longer.
+    pub(super) fn on_longer_route(&mut self, now: Instant, rtt: Duration) {
+        self.rtt_min.reset();
+        self.full_rtt_min.reset();
+        self.rtt_min.update(now.as_nanos(), whole_nanos(rtt));
+        self.rtt_confirmed_at = Some(now);
+    }
+
     /// Takes the round trip of a packet of `bytes` where they may have `mtu_bytes`.
     pub(super) fn on_packet_rtt(&mut self, now: Instant, rtt: Duration, bytes: u32, mtu_bytes: u32) {
         if self.full_bytes != mtu_bytes {

@@ -83,8 +83,10 @@ impl Auto {
         self.watch_flat();
         self.watch_probe_loss(now, path);
         let is_joining = self.joins_drain(now);
+        let is_longer = self.watch_route(now, path);
         match self.phase {
             Phase::Startup(_) => self.judge_startup(now, path),
+            _ if is_longer => self.restart(path),
             _ if is_joining => self.enter_drain(now, self.common_drain()),
             _ if self.may_fill(now) => self.enter_fill(now),
             _ if was_wrong => self.enter(Phase::slow(Slow::Down)),
