@@ -1,7 +1,8 @@
 //! Tells the program which commit it is of: a result is a function of scenario, seed and commit, and says so.
 //!
 //! What counts is the last commit that touched what decides a run: a change of the documentation or of a
-//! report leaves results good. `FULMAR_COMMIT` overrules.
+//! report leaves results good. So does one that was shown to change no run, by `scripts/same-results`, and
+//! says so in a line of its message. `FULMAR_COMMIT` overrules.
 //!
 //! A run is decided by the code that it runs, so there are three commits. Where programs of others send, and
 //! the kernel's TCP, only the laboratory's links and what drives them are of this tree. Where Fulmar sends,
@@ -39,6 +40,9 @@ const ENGINE: &[&str] = &[
 /// What only a sender of `cc=auto` runs.
 const ONLY_OF_AUTO: &str = ":(exclude)../fulmar-control/src/congestion/auto";
 
+/// What a commit says that was shown to change no run.
+const SAME_RESULTS: &str = "^Same-results: scripts/same-results ";
+
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -49,7 +53,8 @@ fn commit(paths: &[&str]) -> Option<String> {
         return Some(given);
     }
     let with_paths = |words: &[&str]| git(&[words, &["--"], paths].concat());
-    let commit = with_paths(&["log", "-1", "--abbrev=12", "--format=%h"]).filter(|hash| !hash.is_empty())?;
+    let log = ["log", "-1", "--abbrev=12", "--format=%h", "--invert-grep", "--grep", SAME_RESULTS];
+    let commit = with_paths(&log).filter(|hash| !hash.is_empty())?;
     let is_changed = with_paths(&["status", "--porcelain"]).is_some_and(|list| !list.is_empty());
     Some(if is_changed { format!("{commit}-changed") } else { commit })
 }
