@@ -25,7 +25,7 @@ pub(super) const TIMEOUTS_IN_VAIN: u32 = 3;
 /// .. and so long a silence, as long as so many probe timeouts at least; then each time after twice as long.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
 const SILENCE_TIMEOUTS: u32 = 3;
-/// It is doubled so often at most: a port in four minutes.
+/// It is doubled so often at most: then there is a port in four minutes.
 const DOUBLINGS_MAX: u32 = 8;
 
 /// How long nothing was heard, and what was done about it.
@@ -76,7 +76,9 @@ impl Quiet {
         let since = since?;
         let ports = if self.silent_since == Some(since) { self.ports } else { 0 };
         let first = SILENCE_MIN.max(probe_timeout * SILENCE_TIMEOUTS);
-        Some(since + first * ((2 << ports.min(DOUBLINGS_MAX)) - 1))
+        let doubled = (2 << ports.min(DOUBLINGS_MAX)) - 1;
+        let at_most_doubled = ports.saturating_sub(DOUBLINGS_MAX).saturating_mul(1 << DOUBLINGS_MAX);
+        Some(since + first.saturating_mul(at_most_doubled.saturating_add(doubled)))
     }
 
     /// That time has come.
@@ -84,7 +86,7 @@ impl Quiet {
         if self.silent_since != since {
             (self.silent_since, self.ports) = (since, 0);
         }
-        self.ports += 1;
+        self.ports = self.ports.saturating_add(1);
     }
 }
 
@@ -122,15 +124,19 @@ mod tests {
         for (since, timeout_ms) in [(at(5000), 60), (at(90_000), 1000)] {
             let first = Duration::from_millis(timeout_ms * 3).max(SILENCE_MIN);
             let mut wanted = Vec::new();
-            for _ in 0..4 {
+            for _ in 0..12 {
                 let wanted_at = quiet.wants_port_at(Some(since), Duration::from_millis(timeout_ms)).unwrap();
                 wanted.push((wanted_at - since).as_millis() / first.as_millis());
                 quiet.on_port_wanted(Some(since));
             }
-            assert_eq!(wanted, [1, 3, 7, 15]);
+            // Each after the one before: a time that has passed already would be due again and again.
+            assert_eq!(wanted, [1, 3, 7, 15, 31, 63, 127, 255, 511, 767, 1023, 1279]);
         }
         assert_eq!(quiet.wants_port_at(None, RTT), None);
-        (0..100).for_each(|_| quiet.on_port_wanted(Some(at(0))));
-        assert!(quiet.wants_port_at(Some(at(0)), RTT).is_some_and(|at| at > Instant::ZERO), "no overflow");
+        quiet.on_port_wanted(Some(at(0)));
+        quiet.ports = u32::MAX;
+        quiet.on_port_wanted(Some(at(0)));
+        let far = quiet.wants_port_at(Some(at(0)), Duration::from_secs(100_000));
+        assert!(far.is_some_and(|at| at > Instant::ZERO), "no overflow");
     }
 }

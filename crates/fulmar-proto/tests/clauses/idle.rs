@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use fulmar_net::Direction;
 use fulmar_proto::TransportConfig;
 
 use crate::common::World;
-use crate::work::{Upload, link};
+use crate::work::{Upload, link, lossy, set_link};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -106,4 +107,28 @@ fn a_silence_grows_as_far_as_the_nat_remembers() {
         let mut work = Upload::new(&mut world, 100_000);
         assert!(world.run_until(SECOND, |w| work.step(w)), "it is still good");
     }
+}
+
+/// Probes go on, and other ports are wanted ever more seldom: nothing is due again and again.
+#[test]
+fn an_hour_without_an_answer_ends_if_nobody_gives_up() {
+    let patient = |mut ends: TransportConfig| {
+        ends.idle_timeout(None).expect("never");
+        ends.answer_timeout(None).expect("never");
+        ends
+    };
+    let (client, server) = ends(26);
+    let mut world = World::new(1, link(20, 20), patient(client), patient(server));
+    world.connected();
+    let mut work = Upload::new(&mut world, 100_000_000);
+    assert!(!world.run_until(SECOND, |w| work.step(w)));
+    Direction::BOTH.into_iter().for_each(|way| set_link(&mut world, way, lossy(20, 20, 100)));
+    let (end, mut steps) = (world.now + SECOND * 3600, 0);
+    while world.now < end {
+        world.step(end);
+        steps += 1;
+        assert!(steps < 200_000, "at {:?}", world.now);
+    }
+    println!("{steps} steps");
+    assert!(!world.client.only().is_closed());
 }
