@@ -173,9 +173,14 @@ fn page(args: &Args, all: &[Judged]) -> String {
     if !args.against.is_empty() {
         which.push_str(&format!(" --against {}", args.against.join(",")));
     }
+    let (title, note) = if args.rough {
+        ("Rough paths drawn at random", " Stalls and black-outs take nothing from the capacity.")
+    } else {
+        ("Paths drawn at random", "")
+    };
     let mut page = format!(
-        "# Paths drawn at random\n\n`fulmar-lab random --profile {} --paths {} --seed {}{which}`, \
-         commit {COMMIT}: share of (1-p) x capacity x {}, start-up included.\n\n",
+        "# {title}\n\n`fulmar-lab random --profile {} --paths {} --seed {}{which}`, \
+         commit {COMMIT}: share of (1-p) x capacity x {}, start-up included.{note}\n\n",
         args.profile, args.paths, args.seed, PAYLOAD_SHARE
     );
     page.push_str(
