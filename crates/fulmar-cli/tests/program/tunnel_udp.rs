@@ -182,7 +182,8 @@ fn packets_that_the_path_loses_are_repaired() {
 #[test]
 fn a_thousand_servers_are_asked_from_one_port() {
     const SERVERS: usize = 1000;
-    const TIME_MAX: Duration = Duration::from_secs(2);
+    const TIME_MAX: Duration = Duration::from_secs(5);
+    const ASK_AGAIN: Duration = Duration::from_millis(500);
     fulmar_cli::platform::raise_descriptor_limit();
     let (home, is_over) = (Home::new(), Arc::default());
     let gateway = gateway(&home);
@@ -195,13 +196,22 @@ fn a_thousand_servers_are_asked_from_one_port() {
     let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", gateway.pid())).unwrap().count();
     let (before, late) = (descriptors(), lateness(&is_over));
     let (begin, mut buffer) = (Instant::now(), [0; 100]);
+    let mut asked_at = begin;
     let (mut asked, mut answered, mut seen) = (0, BTreeSet::new(), BTreeSet::new());
     let took = loop {
         // In pieces that the kernel's queue holds.
-        for server in &servers[asked..(asked + 20).min(SERVERS)] {
-            client.send_to(&packet(server.local_addr().unwrap(), b"who plays?"), at).unwrap();
+        let piece = asked..(asked + 20).min(SERVERS);
+        asked = piece.end;
+        for server in &servers[piece] {
+            let server = server.local_addr().unwrap();
+            if !answered.contains(&server.port().to_be_bytes()[..]) {
+                client.send_to(&packet(server, b"who plays?"), at).unwrap();
+            }
         }
-        asked = (asked + 20).min(SERVERS);
+        // A late machine's queues overflow: who has not answered is asked again.
+        if asked == SERVERS && asked_at.elapsed() > ASK_AGAIN {
+            (asked, asked_at) = (0, Instant::now());
+        }
         for server in &servers {
             if let Ok((len, from)) = server.recv_from(&mut buffer) {
                 seen.insert(from);
@@ -212,8 +222,7 @@ fn a_thousand_servers_are_asked_from_one_port() {
             assert_eq!(&buffer[10..len], b"who plays?");
             answered.insert(buffer[8..10].to_vec());
         }
-        // Packets may get lost in the kernel's queues; few do.
-        if answered.len() >= SERVERS * 99 / 100 || begin.elapsed() > PATIENCE {
+        if answered.len() == SERVERS || begin.elapsed() > PATIENCE {
             break begin.elapsed();
         }
         thread::sleep(Duration::from_millis(1));
