@@ -1,8 +1,10 @@
 //! The laboratory: flows over a path in virtual time, a function of the seed.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fulmar::Profile;
+use fulmar_lab::experiment::{self, Experiment, Mode, Results, Shard};
 use fulmar_lab::link::LinkSpec;
 use fulmar_lab::outcome::Outcome;
 use fulmar_lab::random::{Ranges, run as run_random};
@@ -107,4 +109,31 @@ pub(crate) fn simulate_random(
         Ok((judged.path.command(profile), text))
     };
     all.iter().map(told).collect()
+}
+
+/// Every run of an experiment's text, on all cores; each becomes a line of JSON in a file of `folder`, which
+/// is empty.
+#[pyfunction]
+pub(crate) fn run_experiment(
+    py: Python<'_>,
+    name: &str,
+    text: &str,
+    folder: PathBuf,
+    quick: bool,
+) -> PyResult<()> {
+    let experiment = Experiment::parse(name, text).map_err(wrong)?;
+    let mode = if quick { Mode::Quick } else { Mode::Full };
+    for cell in experiment::cells(&experiment).map_err(wrong)? {
+        let task = experiment::task(&experiment, &cell, mode.duration(&experiment)).map_err(wrong)?;
+        if task.is_real_time() {
+            let words = format!("{name}: {} needs real time, as `fulmar-lab run` has it", cell.label());
+            return Err(wrong(words));
+        }
+    }
+    let run = || {
+        let mut results = Results::open(folder, text).map_err(|error| error.to_string())?;
+        let all = experiment::run(&experiment, mode, Shard::WHOLE, &mut results, &|_| {});
+        all.map_err(|error| error.to_string())
+    };
+    py.detach(run).map_err(wrong)
 }

@@ -31,7 +31,7 @@ mod module {
     #[pymodule_export]
     use crate::keys::key_fingerprint;
     #[pymodule_export]
-    use crate::lab::{simulate, simulate_random, simulate_series};
+    use crate::lab::{run_experiment, simulate, simulate_random, simulate_series};
     #[pymodule_export]
     use crate::reactor::Reactor;
     #[pymodule_export]

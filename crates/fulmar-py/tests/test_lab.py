@@ -28,6 +28,36 @@ def test_random_paths_are_those_of_the_seed():
         lab.random("nonsense", paths=1)
 
 
+EXPERIMENT = """
+title = "Loss"
+duration = "2s"
+repetitions = 2
+[link]
+rate = "10M"
+[[flow]]
+sender = "SENDER"
+[sweep]
+loss = ["0%", "5%"]
+"""
+
+
+def test_an_experiment_runs_every_cell_as_often_as_it_says(tmp_path):
+    text = EXPERIMENT.replace("SENDER", "cubic")
+    runs = lab.run(text)
+    assert [(run.cell["loss"], run.seed) for run in runs] == [("0%", 1), ("0%", 2), ("5%", 1), ("5%", 2)]
+    assert runs[0].goodput_mbps > 3 * runs[2].goodput_mbps > 0
+    file = tmp_path / "loss.toml"
+    file.write_text(text)
+    assert lab.run(file) == runs and len(lab.run(str(file), quick=True)) == 2
+    with pytest.raises(ValueError, match="needs real time"):
+        lab.run(EXPERIMENT.replace("SENDER", "tcp-cubic"))
+    with pytest.raises(ValueError, match="loss.toml:2"):
+        file.write_text("title = 'Loss'\nnonsense = 3\n")
+        lab.run(file)
+    with pytest.raises(FileNotFoundError):
+        lab.run(tmp_path / "none.toml")
+
+
 def test_what_no_link_has_is_said():
     with pytest.raises(ValueError, match="a link has no 'colour'"):
         lab.sim(colour="blue")

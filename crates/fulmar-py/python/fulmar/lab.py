@@ -24,16 +24,35 @@ Paths drawn at random, and what share of them a profile used (docs/lab.md):
 >>> runs = lab.random("auto", paths=3, quick=True)
 >>> all(0 < run.fraction_of_limit < 1.2 for run in runs), runs[0].command.split()[:2]
 (True, ['fulmar-lab', 'sim'])
+
+An experiment, with every cell of its sweep:
+
+>>> runs = lab.run('''
+... title = "Loss"
+... duration = "2s"
+... [link]
+... rate = "10M"
+... [[flow]]
+... sender = "auto"
+... [sweep]
+... loss = ["0%", "5%"]
+... sender = ["auto", "cubic"]
+... ''')
+>>> [run.goodput_mbps > 5 for run in runs if run.cell == {"loss": "5%", "sender": "auto"}]
+[True]
 """
 
 from __future__ import annotations
 
 import array
 import json
+import os
+import pathlib
+import tempfile
 
 from . import _fulmar
 
-__all__ = ["Flow", "Run", "random", "sim"]
+__all__ = ["Flow", "Run", "random", "run", "sim"]
 
 
 def _words(value):
@@ -66,8 +85,9 @@ def sim(profile="auto", *, traffic="bulk", duration=10.0, seed=1, interval=None,
         is_share = key in shares and isinstance(value, (int, float))
         words.append((key, f"{100 * value:g}%" if is_share else _words(value)))
     if interval is None:
-        return Run(_fulmar.simulate(words, flows, float(duration), seed), None)
-    return Run(*_fulmar.simulate_series(words, flows, float(duration), seed, float(interval)))
+        return Run(json.loads(_fulmar.simulate(words, flows, float(duration), seed)), None)
+    text, series = _fulmar.simulate_series(words, flows, float(duration), seed, float(interval))
+    return Run(json.loads(text), series)
 
 
 def random(profile="auto", *, paths=100, seed=1, quick=False):
@@ -76,7 +96,27 @@ def random(profile="auto", *, paths=100, seed=1, quick=False):
     A list of ``Run``; ``fraction_of_limit`` is the flow's share of what its path could carry, and ``command`` repeats
     the run. ``quick``: slow and short paths only.
     """
-    return [Run(text, None, command) for command, text in _fulmar.simulate_random(profile, paths, seed, quick)]
+    found = _fulmar.simulate_random(profile, paths, seed, quick)
+    return [Run(json.loads(text), None, command=command) for command, text in found]
+
+
+def run(experiment, *, quick=False):
+    """Runs every cell of an experiment in virtual time, on all cores, as ``fulmar-lab run`` does.
+
+    ``experiment``: the path of a file as docs/lab.md describes it (``experiments/`` has many), or its text, of more than
+    one line. A list of ``Run``; ``cell`` has a run's settings of the sweep, and ``seed`` its seed. Cells that come to
+    the same are run once. ``quick``: a quarter of the time, one repetition. A sender that needs real time (the kernel's
+    TCP, other programs) raises ``ValueError``, before anything is run.
+    """
+    name, text = "experiment.toml", os.fspath(experiment)
+    if "\n" not in text:
+        name, text = text, pathlib.Path(text).read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        results = pathlib.Path(folder, "results")
+        _fulmar.run_experiment(name, text, str(results), quick)
+        found = [json.loads(line) for path in results.glob("*.jsonl") for line in path.read_text().splitlines()]
+    runs = [Run(one["outcome"], None, cell=one["cell"]) for one in found]
+    return sorted(runs, key=lambda run: (sorted(run.cell.items()), run.seed))
 
 
 class Flow:
@@ -103,8 +143,8 @@ class Flow:
 class Run:
     """What a run found: attributes by the names of ``fulmar-lab sim --json``, ``flows``, and all of it in ``found``."""
 
-    def __init__(self, text, series, command=None):
-        self.found, self.command = json.loads(text), command
+    def __init__(self, found, series, command=None, cell=None):
+        self.found, self.command, self.cell = found, command, cell
         flows = self.found["flows"]
         self.flows = [Flow(found, of) for found, of in zip(flows, series or [None] * len(flows))]
 
