@@ -46,6 +46,28 @@ fn a_run_is_a_function_of_its_seed() {
     assert_eq!(first.series.iter().filter(|sample| sample.flow == 0).count(), 20);
 }
 
+/// The links' own counters say how many there were, and why.
+#[test]
+fn a_log_of_drops_has_each_once_and_changes_nothing() {
+    let settings = [("loss", "2%/3"), ("queue", "droptail:10p"), ("duplicate", "1%"), ("blackout", "1s-1.1s")];
+    let flows = vec![flow("tcp-fec", "bulk"), flow("auto", "bulk")];
+    let scenario = Scenario::over(link(&settings), flows, Duration::from_secs(3));
+    let (outcome, _, drops) = sim::run_and_log_drops(&scenario, 3).unwrap();
+    assert_eq!(outcome, run(&scenario, 3));
+    for link in &outcome.links {
+        let count = |cause| drops.iter().filter(|d| d.link == link.name && d.cause == cause).count() as u64;
+        let counts = ["dropped", "lost", "blacked_out", "policed"].map(count);
+        assert_eq!(counts, [link.dropped, link.lost, link.blacked_out, link.policed], "{}", link.name);
+    }
+    let of = |index| drops.iter().filter(move |d| d.flow == index && !d.is_backward && d.cause == "dropped");
+    assert!(of(0).count() > 5 && of(1).count() > 5, "{} and {}", of(0).count(), of(1).count());
+    let carries = |name| of(0).any(|d| d.content.is_some_and(|content| content.name() == name));
+    assert!(carries("source") && carries("repair"));
+    assert!(drops.is_sorted_by_key(|d| d.at_seconds), "oldest first");
+    assert!(drops.iter().filter(|d| d.cause == "blacked_out").all(|d| (1.0..1.11).contains(&d.at_seconds)));
+    assert!(of(0).is_sorted_by_key(|d| d.repairs_before));
+}
+
 #[test]
 fn every_profile_fills_a_clean_link_and_no_more() {
     // Those that keep out of a queue's way and add no repair where nothing is lost. (LT-TCP takes no full

@@ -1,5 +1,8 @@
 //! `fulmar-lab sim`.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,8 +12,9 @@ use fulmar_proto::{Profile, ProfileError};
 
 use super::print;
 use crate::link::LinkSpec;
+use crate::outcome::Outcome;
 use crate::scenario::{Access, DecoderSymbols, FlowSpec, Scenario};
-use crate::sim;
+use crate::sim::{self, Dropped, Work};
 use crate::traffic::{Datagrams, Traffic};
 
 /// Run flows of any profile over a link in virtual time: exact, repeatable, no privileges
@@ -64,6 +68,10 @@ pub(super) struct Args {
     /// Record values over time at this interval (in the JSON)
     #[arg(long, value_name = "INTERVAL", value_parser = parse::duration)]
     series: Option<Duration>,
+    /// Write each packet that did not arrive to this file, as CSV: when, where and why, of which flow, with
+    /// which symbol
+    #[arg(long, value_name = "FILE")]
+    drops: Option<PathBuf>,
     /// Print the whole outcome as JSON
     #[arg(long)]
     json: bool,
@@ -191,7 +199,10 @@ fn processor_time() -> Duration {
 
 pub(super) fn run(args: &Args) -> Result<(), String> {
     let started = processor_time();
-    let (outcome, work) = sim::run(&args.scenario(), args.seed)?;
+    let (outcome, work) = match &args.drops {
+        Some(path) => run_and_log(args, path)?,
+        None => sim::run(&args.scenario(), args.seed)?,
+    };
     let took = (processor_time() - started).as_secs_f64();
     print::outcome(&outcome, args.json)?;
     if args.speed {
@@ -204,6 +215,20 @@ pub(super) fn run(args: &Args) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// Runs, and writes a line for each packet that did not arrive.
+fn run_and_log(args: &Args, path: &Path) -> Result<(Outcome, Work), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    // Before the run, which may be long.
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    let (outcome, work, drops) = sim::run_and_log_drops(&args.scenario(), args.seed)?;
+    writeln!(file, "{}", Dropped::HEADER).map_err(failed)?;
+    for packet in &drops {
+        writeln!(file, "{packet}").map_err(failed)?;
+    }
+    file.flush().map_err(failed)?;
+    Ok((outcome, work))
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ use fulmar_net::{Ecn as WireEcn, LinkRate, Rng};
 use fulmar_proto::crypto::{self, Identity, PublicKey, Refusal, VerifyPeer};
 use fulmar_proto::{
     AllowedProfiles, ClientConfig, ConfigError, Connection, ConnectionHandle, ConnectionStats, DatagramMeta,
-    Ecn, Endpoint, EndpointConfig, Event, Instant, Route, ServerConfig, Transmit, TransportConfig,
+    Ecn, Endpoint, EndpointConfig, Event, Instant, PacketEvent, Route, ServerConfig, Transmit,
+    TransportConfig,
 };
 
+use super::drops::EVENTS_MAX;
 use super::wires::Packet;
 use crate::scenario::{FlowSpec, Scenario, Topology};
 
@@ -62,7 +64,8 @@ pub(super) struct Host {
     events: Vec<(ConnectionHandle, Event)>,
 }
 
-fn transport(scenario: &Scenario, flow: &FlowSpec) -> Arc<TransportConfig> {
+/// What both hosts of a flow are told of the transport, and whether they log their packets.
+pub(super) fn transport(scenario: &Scenario, flow: &FlowSpec, is_logged: bool) -> Arc<TransportConfig> {
     let links = match &scenario.topology {
         Topology::Dumbbell(link) => std::slice::from_ref(link),
         Topology::ParkingLot(links) => links.as_slice(),
@@ -79,6 +82,7 @@ fn transport(scenario: &Scenario, flow: &FlowSpec) -> Arc<TransportConfig> {
     let symbols = flow.decoder_symbols.map(|symbols| symbols.count(bdp));
     let mut config = with_memory(window, symbols).unwrap_or_else(|error| unreachable!("{error}"));
     config.profile(flow.profile.clone()).allowed_profiles(AllowedProfiles::All);
+    config.trace_packets(is_logged.then_some(EVENTS_MAX));
     Arc::new(config)
 }
 
@@ -106,17 +110,17 @@ fn endpoint_seed(mut random: Rng) -> [u8; 32] {
 }
 
 impl Host {
-    pub(super) fn client(scenario: &Scenario, flow: &FlowSpec, keys: &Keys, random: Rng) -> Self {
+    pub(super) fn client(transport: Arc<TransportConfig>, keys: &Keys, random: Rng) -> Self {
         let mut config = ClientConfig::new(keys.client.clone());
-        config.transport = transport(scenario, flow);
+        config.transport = transport;
         let endpoint = Endpoint::new(&EndpointConfig::default(), None, endpoint_seed(random));
         let peer = SocketAddr::from(([10, 0, 0, 2], 4747));
         Self { endpoint, client: Some(config), connections: Vec::new(), peer, events: Vec::new() }
     }
 
-    pub(super) fn server(scenario: &Scenario, flow: &FlowSpec, keys: &Keys, random: Rng) -> Self {
+    pub(super) fn server(transport: Arc<TransportConfig>, keys: &Keys, random: Rng) -> Self {
         let mut config = ServerConfig::new(keys.server.clone());
-        config.transport = transport(scenario, flow);
+        config.transport = transport;
         let endpoint =
             Endpoint::new(&EndpointConfig::default(), Some(Arc::new(config)), endpoint_seed(random));
         let peer = SocketAddr::from(([10, 0, 0, 1], 1000));
@@ -204,6 +208,12 @@ impl Host {
             buffer.clear();
             slot.connection.poll_transmit(now, SEGMENTS_MAX, buffer)
         })
+    }
+
+    /// What happened to packets since the last call, where it is logged.
+    pub(super) fn take_packet_events(&mut self) -> Vec<PacketEvent> {
+        let slots = self.connections.iter_mut().flatten();
+        slots.flat_map(|slot| slot.connection.take_packet_events().0).collect()
     }
 
     /// Tells the endpoint what its connections have to say, forgets those that are gone, and notes their

@@ -8,6 +8,7 @@
 //! O(log of hosts).
 
 mod app;
+mod drops;
 mod gather;
 mod host;
 mod stall;
@@ -18,6 +19,7 @@ mod world;
 
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
+pub use drops::Dropped;
 pub use world::Work;
 use world::{HANDSHAKES_MAX, World};
 
@@ -27,12 +29,27 @@ use world::{HANDSHAKES_MAX, World};
 /// If it cannot be run; see [`Scenario::check`].
 pub fn run(scenario: &Scenario, seed: u64) -> Result<(Outcome, Work), String> {
     scenario.check()?;
-    let mut world = World::new(scenario, seed)?;
+    go(&mut World::new(scenario, seed, false)?, seed)
+}
+
+/// As [`run`], and logs the packets that did not arrive, oldest first. The run is the same.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_and_log_drops(scenario: &Scenario, seed: u64) -> Result<(Outcome, Work, Vec<Dropped>), String> {
+    scenario.check()?;
+    let mut world = World::new(scenario, seed, true)?;
+    let (outcome, work) = go(&mut world, seed)?;
+    Ok((outcome, work, world.wires.take_drops()))
+}
+
+fn go(world: &mut World<'_>, seed: u64) -> Result<(Outcome, Work), String> {
+    let scenario = world.scenario;
     if scenario.loss_free_handshake {
         world.shake_hands();
     }
     let work = world.run_to(world.began + scenario.duration);
-    let mut outcome = gather::outcome(&world, seed);
+    let mut outcome = gather::outcome(world, seed);
     if scenario.loss_free_handshake && world.is_complete() && !world.part() {
         outcome.remarks.push(format!("a connection did not end within {HANDSHAKES_MAX:?}"));
     }

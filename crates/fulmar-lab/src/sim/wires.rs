@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use fulmar_net::topology::{Access, Dumbbell, Pair, ParkingLot, Pipe, Place};
 use fulmar_net::{Ecn, LinkConfig, LinkId, LinkStats, Network, NodeId, Payload, UDP_OVER_IPV4_BYTES};
-use fulmar_proto::Instant;
+use fulmar_proto::{Instant, PacketEvent};
 
+use super::drops::{Dropped, Drops, Tag};
 use super::start::START;
 use crate::link::LinkSpec;
 use crate::scenario::{FlowSpec, Scenario, Topology};
@@ -15,8 +16,17 @@ use crate::scenario::{FlowSpec, Scenario, Topology};
 pub(super) struct Packet {
     pub(super) contents: Vec<u8>,
     pub(super) ecn: Ecn,
+    /// Tells when it is dropped, where that is logged.
+    tag: Option<Tag>,
     to_host: usize,
     priority: u8,
+}
+
+impl Packet {
+    /// It has reached its host.
+    pub(super) fn arrive(&mut self) {
+        self.tag.take().into_iter().for_each(Tag::arrive);
+    }
 }
 
 impl Payload for Packet {
@@ -55,6 +65,7 @@ pub(super) struct Wires {
     bottlenecks: Vec<(LinkId, LinkConfig, String)>,
     sent_bytes: Vec<u64>,
     packets: u64,
+    drops: Option<Drops>,
 }
 
 impl Wires {
@@ -78,27 +89,46 @@ impl Wires {
             }
         }
         let sent_bytes = vec![0; pairs.len() * 2];
-        Ok(Self { network, nodes, one_way, priorities, bottlenecks, sent_bytes, packets: 0 })
+        Ok(Self { network, nodes, one_way, priorities, bottlenecks, sent_bytes, packets: 0, drops: None })
+    }
+
+    /// From now on drops are logged.
+    pub(super) fn log_drops(&mut self) {
+        self.drops = Some(Drops::default());
+    }
+
+    pub(super) fn logs_drops(&self) -> bool {
+        self.drops.is_some()
+    }
+
+    /// All drops that were logged; the log ends.
+    pub(super) fn take_drops(&mut self) -> Vec<Dropped> {
+        self.drops.as_mut().map(Drops::end).unwrap_or_default()
     }
 
     pub(super) fn one_way(&self, flow: usize) -> Duration {
         self.one_way[flow]
     }
 
-    /// Puts a datagram of a host on its way to the other host of the flow.
+    /// Puts a datagram of a host on its way to the other host of the flow. Where drops are logged `events` begin
+    /// with those of its packets.
     pub(super) fn send(
         &mut self,
         now: Instant,
         host: usize,
         contents: Vec<u8>,
         ecn: Option<fulmar_proto::Ecn>,
+        events: &mut dyn Iterator<Item = PacketEvent>,
     ) {
         let peer = host ^ 1;
         let ecn = if ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct };
-        let packet = Packet { contents, ecn, to_host: peer, priority: self.priorities[host / 2] };
+        let tag = self.drops.as_mut().map(|drops| drops.tag(host, contents.len(), events));
+        let packet = Packet { contents, ecn, tag, to_host: peer, priority: self.priorities[host / 2] };
         self.sent_bytes[host] += u64::from(packet.wire_bytes());
+        self.drops.iter().for_each(|drops| drops.at(now));
         let sent = self.network.send(since_start(now), self.nodes[host], self.nodes[peer], packet);
         debug_assert!(sent.is_ok(), "both ends of every pair are joined");
+        self.gather_drops();
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -106,9 +136,18 @@ impl Wires {
     }
 
     pub(super) fn poll_deliver(&mut self, now: Instant) -> Option<(usize, Packet)> {
-        let delivery = self.network.poll_deliver(since_start(now))?;
+        self.drops.iter().for_each(|drops| drops.at(now));
+        let delivery = self.network.poll_deliver(since_start(now));
+        self.gather_drops();
+        let delivery = delivery?;
         self.packets += 1;
         Some((delivery.packet.to_host, delivery.packet))
+    }
+
+    fn gather_drops(&mut self) {
+        let (network, bottlenecks) = (&self.network, &self.bottlenecks);
+        let links = bottlenecks.iter().map(|(id, _, name)| (name.as_str(), network.link(*id).stats()));
+        self.drops.iter_mut().for_each(|drops| drops.gather(links.clone()));
     }
 
     /// Switches loss, marks, jitter and the like off, or on again.

@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
+use std::iter;
 use std::time::Duration;
 
 use fulmar_net::Rng;
 use fulmar_proto::Instant;
 
 use super::app::{Receiver, Sender};
-use super::host::{Host, keys};
+use super::host::{Host, keys, transport};
 use super::stall::Frozen;
 use super::start::START;
 use super::talk::Talk;
@@ -66,8 +67,11 @@ pub struct Work {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(scenario: &'a Scenario, seed: u64) -> Result<Self, String> {
-        let wires = Wires::new(scenario, seed)?;
+    pub(super) fn new(scenario: &'a Scenario, seed: u64, logs_drops: bool) -> Result<Self, String> {
+        let mut wires = Wires::new(scenario, seed)?;
+        if logs_drops {
+            wires.log_drops();
+        }
         let keys = keys();
         let pairs: Vec<Pair> = (scenario.flows.iter().enumerate())
             .map(|(index, flow)| {
@@ -78,9 +82,10 @@ impl<'a> World<'a> {
                 let one_way = wires.one_way(index);
                 let delays = [one_way, scenario.rtt(flow).saturating_sub(one_way)];
                 let count_from = START + scenario.warm_up;
+                let transport = transport(scenario, flow, logs_drops);
                 Pair {
-                    sender: Host::client(scenario, flow, &keys, random(0)),
-                    receiver: Host::server(scenario, flow, &keys, random(1)),
+                    sender: Host::client(transport.clone(), &keys, random(0)),
+                    receiver: Host::server(transport, &keys, random(1)),
                     writer: Sender::new(flow.traffic, start, end, random(2)),
                     reader: Receiver::new(count_from, one_way),
                     talk: flow.datagrams.map(|kind| Talk::new(kind, delays, count_from, end)),
@@ -219,8 +224,9 @@ impl<'a> World<'a> {
     fn receive(&mut self, host: usize, mut packet: Packet) {
         let now = self.now;
         if let Some(answer) = self.host(host).receive(now, &mut packet) {
-            self.wires.send(now, host, answer, None);
+            self.wires.send(now, host, answer, None, &mut iter::empty());
         }
+        packet.arrive();
         self.touched.insert(host);
         if self.buffers.len() < BUFFERS_MAX {
             self.buffers.push(packet.contents);
@@ -259,17 +265,19 @@ impl<'a> World<'a> {
             let mut buffer = self.buffers.pop().unwrap_or_default();
             while let Some(transmit) = host.poll_transmit(now, &mut buffer) {
                 let segment_bytes = transmit.segment_bytes.unwrap_or(buffer.len()).max(1);
+                let events = if self.wires.logs_drops() { host.take_packet_events() } else { Vec::new() };
+                let mut events = events.into_iter();
                 // A batch is cut into packets; a packet alone keeps the memory it was written to.
                 let batch = if buffer.len() > segment_bytes { &buffer[..] } else { &[] };
                 for segment in batch.chunks(segment_bytes) {
                     let mut contents = self.buffers.pop().unwrap_or_default();
                     contents.clear();
                     contents.extend_from_slice(segment);
-                    self.wires.send(now, index, contents, transmit.ecn);
+                    self.wires.send(now, index, contents, transmit.ecn, &mut events);
                 }
                 if batch.is_empty() {
                     let contents = std::mem::replace(&mut buffer, self.buffers.pop().unwrap_or_default());
-                    self.wires.send(now, index, contents, transmit.ecn);
+                    self.wires.send(now, index, contents, transmit.ecn, &mut events);
                 }
             }
             self.buffers.push(buffer);
