@@ -36,7 +36,7 @@ async fn ask(address: SocketAddr) -> io::Result<bool> {
     })?;
     socket.connect(address).await?;
     let mut question = vec![0; QUESTION_BYTES];
-    aws_lc_rs::rand::fill(&mut question).map_err(io::Error::other)?;
+    getrandom::fill(&mut question)?;
     let ids = begin(&mut question);
     for count in 0..QUESTIONS {
         // A port that nobody listens at may be listened at a moment later.

@@ -45,8 +45,8 @@ const CORE: &[&str] = &[
     "fulmar-proto",
 ];
 
-/// Crates that bring sockets, clocks, threads or a global random generator. (aws-lc and rustls are allowed:
-/// the engine drives their QUIC interface, which has neither; the keys they make are the one thing that must
+/// Crates that bring sockets, clocks, threads or a global random generator. (aws-lc, ring and rustls are
+/// allowed: the engine drives their QUIC interface, which has neither; the keys they make are the one thing that must
 /// not be repeatable.)
 const NOT_IN_THE_CORE: &[&str] = &[
     "async-io",

@@ -12,12 +12,11 @@
 use super::error::ConfigError;
 use super::exporter::Listening;
 use super::identity::Identity;
-use super::suites;
+use super::suites::{self, default_provider, kx_group};
 use super::verify::{ClientKeyVerifier, ServerKeyVerifier, VerifyPeer};
 use super::x509::{Told, WallClock, X509Identity, X509Roots};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, ResolvesClientCert, Resumption};
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::pki_types::UnixTime;
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;

@@ -10,10 +10,12 @@
 //! `openssl pkey -in KEY -pubout -outform DER | openssl dgst -sha256 -binary | base64` prints the fingerprint
 //! too, padded.
 
-use aws_lc_rs::digest;
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use super::suites::any_eddsa_type;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use ring::digest;
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::signature::{Ed25519KeyPair, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
@@ -26,6 +28,9 @@ const KIND: &str = "fulmar-ed25519";
 const KEY_BYTES: usize = 32;
 /// RFC 8410 4: SubjectPublicKeyInfo of an Ed25519 key, up to the key itself.
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+/// RFC 8410 7: the private key in PKCS#8 of version 1, up to the 32 bytes that end it.
+const PKCS8_PREFIX: [u8; 16] =
+    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 /// RFC 7468 2: lines of PEM have 64 characters.
 const PEM_LINE_CHARS: usize = 64;
 
@@ -156,31 +161,31 @@ impl Identity {
     ///
     /// Panics if the system has no randomness, as nothing can be done securely then.
     pub fn generate() -> Self {
-        let pair = Ed25519KeyPair::generate().expect("the system gives randomness");
-        Self::from_pair(&pair).expect("a key the library made is one it reads")
+        let mut seed = [0; KEY_BYTES];
+        SystemRandom::new().fill(&mut seed).expect("the system gives randomness");
+        Self::from_seed(&seed)
     }
 
     /// The identity whose private key is `seed` (RFC 8032 5.1.5). As secret as the key itself.
     pub fn from_seed(seed: &[u8; KEY_BYTES]) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("any 32 bytes are a private key");
-        Self::from_pair(&pair).expect("a key the library made is one it reads")
+        let public = pair.public_key().as_ref().try_into().expect("a public key has 32 bytes");
+        let pkcs8 = PrivatePkcs8KeyDer::from([PKCS8_PREFIX.as_slice(), seed].concat());
+        let signing_key = any_eddsa_type(&pkcs8).expect("a key of version 1 is one the library reads");
+        Self { pkcs8: Arc::new(pkcs8), signing_key, public: PublicKey(public) }
     }
 
     /// Reads a private key in PEM.
     pub fn from_pem(pem: &str) -> Result<Self, KeyParseError> {
         let pkcs8 = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| KeyParseError::Pem)?;
-        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8.secret_pkcs8_der())
-            .map_err(|_| KeyParseError::Pkcs8)?;
-        Self::from_pair(&pair)
-    }
-
-    fn from_pair(pair: &Ed25519KeyPair) -> Result<Self, KeyParseError> {
-        let document = pair.to_pkcs8v1().map_err(|_| KeyParseError::Pkcs8)?;
-        let pkcs8 = PrivatePkcs8KeyDer::from(document.as_ref().to_vec());
-        let signing_key =
-            rustls::crypto::aws_lc_rs::sign::any_eddsa_type(&pkcs8).map_err(|_| KeyParseError::Pkcs8)?;
-        let public = pair.public_key().as_ref().try_into().map_err(|_| KeyParseError::Pkcs8)?;
-        Ok(Self { pkcs8: Arc::new(pkcs8), signing_key, public: PublicKey(public) })
+        let (seed, behind) = parts_of(pkcs8.secret_pkcs8_der()).ok_or(KeyParseError::Pkcs8)?;
+        let identity = Self::from_seed(seed);
+        match behind.last_chunk::<35>() {
+            Some([0x81, 0x21, 0x00, public @ ..]) if public != identity.public.as_bytes() => {
+                Err(KeyParseError::Pkcs8)
+            }
+            _ => Ok(identity),
+        }
     }
 
     /// The private key in PEM, to be kept where only its owner reads.
@@ -222,12 +227,25 @@ impl fmt::Debug for Identity {
     }
 }
 
+/// The private key in PKCS#8 of either version, and what is behind it: in version 2 attributes and the public
+/// key (RFC 8410 7).
+fn parts_of(pkcs8: &[u8]) -> Option<(&[u8; KEY_BYTES], &[u8])> {
+    let (len, body) = match pkcs8 {
+        [0x30, 0x81, len, body @ ..] | [0x30, len @ 0..=0x7f, body @ ..] => (usize::from(*len), body),
+        _ => return None,
+    };
+    let ([0x02, 0x01, 0 | 1, kind @ ..], rest) = body.split_first_chunk::<14>()? else { return None };
+    (body.len() == len && *kind == PKCS8_PREFIX[5..]).then(|| rest.split_first_chunk())?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// RFC 8410 10.3's example private key, and its public key of 10.1.
     const RFC_8410_PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
+    /// The same with attributes and the public key.
+    const RFC_8410_PRIVATE_2: &str = "-----BEGIN PRIVATE KEY-----\nMHICAQEwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\noB8wHQYKKoZIhvcNAQkJFDEPDA1DdXJkbGUgQ2hhaXJzgSEAGb9ECWmEzf6FQbrB\nZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PRIVATE KEY-----\n";
     const RFC_8410_PUBLIC_SPKI: &str = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=";
 
     #[test]
@@ -237,6 +255,7 @@ mod tests {
         assert_eq!(identity.public_key().to_spki(), spki);
         assert_eq!(PublicKey::from_spki(&spki), Some(identity.public_key()));
         assert_eq!(identity.to_pem(), RFC_8410_PRIVATE);
+        assert_eq!(Identity::from_pem(RFC_8410_PRIVATE_2).unwrap().to_pem(), RFC_8410_PRIVATE);
     }
 
     #[test]
@@ -273,8 +292,12 @@ mod tests {
             assert_eq!(PublicKey::from_line(line), Err(error), "{line}");
         }
         assert_eq!(Identity::from_pem("nothing").unwrap_err(), KeyParseError::Pem);
-        let damaged = RFC_8410_PRIVATE.replace("VwBCIE", "VxBCIE");
-        assert_eq!(Identity::from_pem(&damaged).unwrap_err(), KeyParseError::Pkcs8);
+        let another_kind = RFC_8410_PRIVATE.replace("VwBCIE", "VxBCIE");
+        let cut = RFC_8410_PRIVATE.replace("EdVhC", "E");
+        let another_public_key = RFC_8410_PRIVATE_2.replace("xZuE=", "xZuI=");
+        for damaged in [another_kind, cut, another_public_key] {
+            assert_eq!(Identity::from_pem(&damaged).unwrap_err(), KeyParseError::Pkcs8);
+        }
     }
 
     #[test]

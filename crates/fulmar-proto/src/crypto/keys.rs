@@ -207,7 +207,7 @@ mod tests {
 
     /// A pair for each suite that can be negotiated.
     fn pairs() -> impl Iterator<Item = (PacketKeys, PacketKeys, ConnectionId)> {
-        use rustls::crypto::aws_lc_rs::cipher_suite as suites;
+        use rustls::crypto::ring::cipher_suite as suites;
         let suites = [
             suites::TLS13_AES_128_GCM_SHA256,
             suites::TLS13_AES_256_GCM_SHA384,

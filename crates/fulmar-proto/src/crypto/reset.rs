@@ -7,10 +7,10 @@
 
 use crate::ids::ConnectionId;
 use crate::wire::packet::SHORT_PACKET_BYTES_MIN;
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::hmac;
 use rand_core::RngCore;
+use ring::hmac;
 use std::fmt;
+use subtle::ConstantTimeEq;
 
 /// Bytes of a reset token.
 const TOKEN_BYTES: usize = 16;
@@ -114,7 +114,7 @@ impl ResetToken {
 /// In constant time (RFC 9000 10.3.1).
 impl PartialEq for ResetToken {
     fn eq(&self, other: &Self) -> bool {
-        verify_slices_are_equal(&self.0, &other.0).is_ok()
+        self.0.ct_eq(&other.0).into()
     }
 }
 

@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 use crate::ids::ConnectionId;
 use crate::wire::packet::{LongType, TAG_BYTES, VERSION, cid_of, put_long, valid_cid};
 use crate::wire::{Malformed, Reader};
-use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::error::Unspecified;
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::error::Unspecified;
+use subtle::ConstantTimeEq;
 
 /// The first 16 bytes of SHA-256 of "fulmar/1 retry integrity key".
 const KEY: [u8; 16] =
@@ -69,7 +69,9 @@ pub fn open<'a>(datagram: &'a [u8], original_dcid: &ConnectionId) -> Result<Retr
     let body_len = datagram.len().checked_sub(TAG_BYTES).ok_or(RetryError::Malformed)?;
     let (body, theirs) = datagram.split_at(body_len);
     let ours = tag(original_dcid, body).map_err(|_| RetryError::Integrity)?;
-    verify_slices_are_equal(&ours, theirs).map_err(|_| RetryError::Integrity)?;
+    if !bool::from(ours.ct_eq(theirs)) {
+        return Err(RetryError::Integrity);
+    }
 
     let mut reader = Reader::new(body);
     reader.bytes(1 + 4)?;
@@ -101,7 +103,7 @@ fn tag(original_dcid: &ConnectionId, body: &[u8]) -> Result<[u8; TAG_BYTES], Uns
 mod tests {
     use super::*;
     use crate::wire::packet::{Peeked, peek};
-    use aws_lc_rs::digest::{SHA256, digest};
+    use ring::digest::{SHA256, digest};
 
     fn cids() -> (ConnectionId, ConnectionId, ConnectionId) {
         (ConnectionId::new([1; 8]), ConnectionId::new([2; 8]), ConnectionId::from_bytes(&[3; 14]).unwrap())

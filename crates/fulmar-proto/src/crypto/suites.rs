@@ -4,17 +4,28 @@
 //! |---|---|---|
 //! | packets | aws-lc's or ring's | [`is_ring_faster`] |
 //! | hashes, derivation of keys | ring's | an HMAC is keyed once for all that follows from a secret, nothing is allocated for it; aws-lc's begins anew for each key, extraction included |
+//! | signatures, key exchange | aws-lc's | s2n-bignum's arithmetic |
 //! | records of TLS | none | QUIC has none, yet the library makes keys for them at each step and holds them |
+//!
+//! Without the feature `aws-lc` every part is ring's, which a small program wants.
 
 use rustls::crypto::cipher::{
     AeadKey, InboundOpaqueMessage, InboundPlainMessage, Iv, MessageDecrypter, MessageEncrypter,
     OutboundOpaqueMessage, OutboundPlainMessage, Tls13AeadAlgorithm, UnsupportedOperationError,
 };
-use rustls::crypto::{aws_lc_rs::cipher_suite as aws_lc, ring::cipher_suite as ring};
+use rustls::crypto::ring::cipher_suite as ring;
 use rustls::{
     CipherSuiteCommon, ConnectionTrafficSecrets, Error, SupportedCipherSuite, Tls13CipherSuite, quic,
 };
 use std::sync::LazyLock;
+
+#[cfg(feature = "aws-lc")]
+use rustls::crypto::aws_lc_rs as library;
+#[cfg(not(feature = "aws-lc"))]
+use rustls::crypto::ring as library;
+
+use library::cipher_suite as aws_lc;
+pub(super) use library::{default_provider, kx_group, sign::any_eddsa_type};
 
 /// In the order in which they are liked: the first is the fastest where the processor helps, and every one is
 /// strong enough.
@@ -58,13 +69,13 @@ fn part(suite: SupportedCipherSuite) -> &'static Tls13CipherSuite {
 /// aws-lc has a kernel for processors with wide AES and AVX-512, where nothing is as fast. Everywhere else on
 /// x86-64 ring is: with wide AES but no AVX-512 (AMD Zen 3, Intel's without AVX-512) 1,452 bytes of
 /// AES-128-GCM take it 0.30 us, aws-lc 0.55; with AES-NI alone 0.43 and 0.46.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "aws-lc"))]
 fn is_ring_faster() -> bool {
     use std::is_x86_feature_detected as has;
     !(has!("vaes") && has!("vpclmulqdq") && has!("avx512f"))
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_arch = "x86_64", feature = "aws-lc")))]
 fn is_ring_faster() -> bool {
     false
 }

@@ -17,7 +17,7 @@
 
 use crate::ids::ConnectionId;
 use crate::wire::{Malformed, Reader};
-use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aes_gcm_siv::{AeadInOut, Aes256GcmSiv, KeyInit};
 use fulmar_units::Instant;
 use rand_core::RngCore;
 use std::fmt;
@@ -25,6 +25,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 const KIND_RETRY: u8 = 1;
+const NONCE_BYTES: usize = 12;
 
 /// What a valid token says.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub enum TokenRefusal {
 
 /// The key with which a server seals its tokens.
 pub struct TokenKey {
-    key: LessSafeKey,
+    key: Aes256GcmSiv,
     lifetime: Duration,
 }
 
@@ -64,8 +65,7 @@ impl TokenKey {
 
     /// The key with these bytes; its tokens are valid for `lifetime`.
     pub fn new(bytes: &[u8; 32], lifetime: Duration) -> Self {
-        let key = UnboundKey::new(&AES_256_GCM_SIV, bytes).expect("a key of AES-256-GCM-SIV has 32 bytes");
-        Self { key: LessSafeKey::new(key), lifetime }
+        Self { key: Aes256GcmSiv::new(bytes.into()), lifetime }
     }
 
     /// A new key from `random`, with [`Self::LIFETIME_DEFAULT`].
@@ -97,10 +97,10 @@ impl TokenKey {
             text.push(cid.as_bytes().len() as u8);
             text.extend_from_slice(cid.as_bytes());
         }
-        let mut nonce = [0; NONCE_LEN];
+        let mut nonce = [0; NONCE_BYTES];
         random.fill_bytes(&mut nonce);
         self.key
-            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut text)
+            .encrypt_in_place(&nonce.into(), b"", &mut text)
             .expect("the cipher seals a text of a hundred bytes");
         [nonce.as_slice(), &text].concat()
     }
@@ -113,13 +113,10 @@ impl TokenKey {
         dcid: &ConnectionId,
         now: Instant,
     ) -> Result<ValidatedToken, TokenRefusal> {
-        let (nonce, sealed) = token.split_first_chunk::<NONCE_LEN>().ok_or(TokenRefusal::Forged)?;
-        let mut sealed = sealed.to_vec();
-        let text = self
-            .key
-            .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::empty(), &mut sealed)
-            .map_err(|_| TokenRefusal::Forged)?;
-        let (issued, to, validated) = read(text).map_err(|_| TokenRefusal::Forged)?;
+        let (nonce, sealed) = token.split_first_chunk::<NONCE_BYTES>().ok_or(TokenRefusal::Forged)?;
+        let mut text = sealed.to_vec();
+        self.key.decrypt_in_place(nonce.into(), b"", &mut text).map_err(|_| TokenRefusal::Forged)?;
+        let (issued, to, validated) = read(&text).map_err(|_| TokenRefusal::Forged)?;
         if now.saturating_duration_since(issued) > self.lifetime {
             return Err(TokenRefusal::Expired);
         }

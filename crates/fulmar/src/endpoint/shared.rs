@@ -134,7 +134,7 @@ impl EndpointShared {
         let socket = open(socket)?;
         let siblings = siblings.into_iter().map(open).collect::<io::Result<_>>()?;
         let mut seed = [0; 32];
-        aws_lc_rs::rand::fill(&mut seed).map_err(|_| io::Error::other("the system gives no randomness"))?;
+        getrandom::fill(&mut seed)?;
         let memory = Memory::new(config.memory());
         let server = server.map(|server| Arc::new(memory.bounding(server)));
         let proto_config = proto::EndpointConfig {

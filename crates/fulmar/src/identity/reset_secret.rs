@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use aws_lc_rs::{hmac, rand};
+use ring::hmac;
 
 use super::file::{self, StoreError};
 
@@ -38,8 +38,7 @@ impl ResetSecret {
                 return Ok(Self { secret, machine });
             }
             let mut secret = [0; 32];
-            let no_randomness = |_| std::io::Error::other("the system gives no randomness");
-            rand::fill(&mut secret).map_err(no_randomness).map_err(StoreError::io(path))?;
+            getrandom::fill(&mut secret).map_err(std::io::Error::from).map_err(StoreError::io(path))?;
             match file::create_private(path, &secret) {
                 // Somebody else was faster, and theirs counts.
                 Ok(()) | Err(StoreError::IdentityExists { .. }) => {}

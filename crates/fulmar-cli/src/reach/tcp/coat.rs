@@ -6,7 +6,11 @@ use std::sync::Arc;
 
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
+#[cfg(feature = "aws-lc")]
+use rustls::crypto::aws_lc_rs as library;
+#[cfg(not(feature = "aws-lc"))]
+use rustls::crypto::ring as library;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
@@ -29,7 +33,7 @@ pub struct Certificate {
 }
 
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(aws_lc_rs::default_provider())
+    Arc::new(library::default_provider())
 }
 
 /// How a server wears it.
