@@ -25,8 +25,8 @@ pub mod redundancy;
 pub mod rtt;
 
 pub use congestion::{
-    AboveCode, Auto, Bbr, CongestionController, Cubic, CubicConfig, Mechanism, NewReno, ReceiveWindow, Reno,
-    SendBudget, WindowConfig,
+    AboveCode, Auto, Bbr, Company, CongestionController, Cubic, CubicConfig, Mechanism, NewReno,
+    ReceiveWindow, Reno, SendBudget, WindowConfig,
 };
 pub use division::Division;
 pub use feedback::{CodingNews, Feedback, LossEvent, PathView, RateSample};

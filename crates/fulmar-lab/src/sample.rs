@@ -27,6 +27,9 @@ pub struct Sample {
     /// The longest delay of a message delivered since the sample before, ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
+    /// Who the sender takes to share the bottleneck: nobody, kin, yielding, insisting, policer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub company: Option<String>,
     /// Bytes in the (first) bottleneck's queue.
     pub queue_bytes: u64,
     /// Bytes of data sent for the first time so far.

@@ -49,7 +49,8 @@ fn a_run_is_a_function_of_its_seed() {
 /// The links' own counters say how many there were, and why.
 #[test]
 fn a_log_of_drops_has_each_once_and_changes_nothing() {
-    let settings = [("loss", "2%/3"), ("queue", "droptail:10p"), ("duplicate", "1%"), ("blackout", "1s-1.1s")];
+    let settings =
+        [("loss", "2%/3"), ("queue", "droptail:10p"), ("duplicate", "1%"), ("blackout", "1s-1.1s")];
     let flows = vec![flow("tcp-fec", "bulk"), flow("auto", "bulk")];
     let scenario = Scenario::over(link(&settings), flows, Duration::from_secs(3));
     let (outcome, _, drops) = sim::run_and_log_drops(&scenario, 3).unwrap();

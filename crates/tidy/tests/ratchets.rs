@@ -28,7 +28,7 @@ const STRUCT_FIELDS: usize = 37;
 const AUTO: &str = "crates/fulmar-control/src/congestion/auto";
 const AUTO_CONSTANTS: usize = 208;
 const AUTO_FIELDS: usize = 260;
-const AUTO_LINES: usize = 5315;
+const AUTO_LINES: usize = 5342;
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()

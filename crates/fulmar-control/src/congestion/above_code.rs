@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use fulmar_units::{Instant, Rate};
 
-use super::{CongestionController, SendBudget};
+use super::{Company, CongestionController, SendBudget};
 use crate::{Feedback, LossEvent, PathView};
 
 /// RFC 5681 3.2: so many duplicate ACKs are a loss.
@@ -104,6 +104,10 @@ impl CongestionController for AboveCode {
 
     fn phase(&self) -> &'static str {
         self.inner.phase()
+    }
+
+    fn company(&self) -> Option<Company> {
+        self.inner.company()
     }
 }
 

@@ -40,6 +40,35 @@ pub struct SendBudget {
     pub burst_bytes: u64,
 }
 
+/// Who shares the bottleneck, as a controller takes it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Company {
+    /// The path is its own.
+    Nobody,
+    /// Flows of the same controller.
+    Kin,
+    /// Flows that yield to loss, as CUBIC.
+    Yielding,
+    /// Flows that do not, as BBR.
+    Insisting,
+    /// Whoever they are, a policer drops what is above its rate.
+    Policer,
+}
+
+impl Company {
+    /// The same in a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Kin => "kin",
+            Self::Yielding => "yielding",
+            Self::Insisting => "insisting",
+            Self::Policer => "policer",
+        }
+    }
+}
+
 /// A congestion controller. It owns no timer: it is told of everything that happens and asked for its budget.
 pub trait CongestionController: Debug + Send {
     /// The field's name of the algorithm, for statistics.
@@ -77,5 +106,11 @@ pub trait CongestionController: Debug + Send {
     /// The algorithm's internal phase, for traces ("slow start", "probe up", ..).
     fn phase(&self) -> &'static str {
         ""
+    }
+
+    /// Who it takes to share the bottleneck, for traces. `None` where it cannot tell, or the algorithm does
+    /// not ask.
+    fn company(&self) -> Option<Company> {
+        None
     }
 }

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use fulmar_units::{Instant, Rate};
 
-use super::{CongestionController, SendBudget};
+use super::{Company, CongestionController, SendBudget};
 use crate::{Feedback, PathView};
 
 /// A controller under a receive window.
@@ -77,6 +77,10 @@ impl CongestionController for ReceiveWindow {
 
     fn phase(&self) -> &'static str {
         self.inner.phase()
+    }
+
+    fn company(&self) -> Option<Company> {
+        self.inner.company()
     }
 }
 

@@ -14,8 +14,9 @@ use fulmar_proto::{Instant, PacketEvent, PacketEventKind};
 
 use super::start::START;
 
-/// Events of packets that a connection keeps until they are taken: a batch has far fewer.
-pub(super) const EVENTS_MAX: usize = 4096;
+/// Events of packets that a connection keeps until it sends again: a window of lost packets on the longest
+/// paths has fewer.
+pub(super) const EVENTS_MAX: usize = 1 << 20;
 
 /// A packet that did not arrive. Displayed it is a line of CSV, without its end.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,8 +16,8 @@ use crate::scenario::{FlowSpec, Scenario, Topology};
 pub(super) struct Packet {
     pub(super) contents: Vec<u8>,
     pub(super) ecn: Ecn,
-    /// Tells when it is dropped, where that is logged.
-    tag: Option<Tag>,
+    /// Tells when it is dropped, where that is logged: elsewhere a packet stays small.
+    tag: Option<Box<Tag>>,
     to_host: usize,
     priority: u8,
 }
@@ -25,7 +25,7 @@ pub(super) struct Packet {
 impl Packet {
     /// It has reached its host.
     pub(super) fn arrive(&mut self) {
-        self.tag.take().into_iter().for_each(Tag::arrive);
+        self.tag.take().into_iter().for_each(|tag| tag.arrive());
     }
 }
 
@@ -110,8 +110,8 @@ impl Wires {
         self.one_way[flow]
     }
 
-    /// Puts a datagram of a host on its way to the other host of the flow. Where drops are logged `events` begin
-    /// with those of its packets.
+    /// Puts a datagram of a host on its way to the other host of the flow. Where drops are logged `events`
+    /// begin with those of its packets.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -122,7 +122,7 @@ impl Wires {
     ) {
         let peer = host ^ 1;
         let ecn = if ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct };
-        let tag = self.drops.as_mut().map(|drops| drops.tag(host, contents.len(), events));
+        let tag = self.drops.as_mut().map(|drops| Box::new(drops.tag(host, contents.len(), events)));
         let packet = Packet { contents, ecn, tag, to_host: peer, priority: self.priorities[host / 2] };
         self.sent_bytes[host] += u64::from(packet.wire_bytes());
         self.drops.iter().for_each(|drops| drops.at(now));

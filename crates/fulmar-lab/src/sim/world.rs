@@ -314,6 +314,7 @@ impl<'a> World<'a> {
                     loss_estimate: Some(stats.path.loss.rate),
                     redundancy: Some(stats.redundancy),
                     delay_ms: pair.reader.take_delay_max().map(crate::outcome::ms),
+                    company: stats.company.map(|company| company.name().into()),
                     queue_bytes,
                     sequence_bytes: stats.streams.sent_bytes,
                     repair_packets: stats.coding_sent.repairs_sent(),

@@ -414,6 +414,7 @@ impl Connection {
             profile: self.profile_name.clone(),
             controller: congestion.name(),
             phase: congestion.phase(),
+            company: congestion.company(),
             path: self.path_stats(),
             recovery: *self.path.recovery.stats(),
             wire: self.counts.wire,

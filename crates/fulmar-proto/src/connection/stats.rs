@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_control::LossView;
+use fulmar_control::{Company, LossView};
 use fulmar_units::Rate;
 
 use super::datagrams::DatagramStats;
@@ -20,6 +20,8 @@ pub struct ConnectionStats {
     pub controller: &'static str,
     /// The controller's phase.
     pub phase: &'static str,
+    /// Who the controller takes to share the bottleneck, if it can tell.
+    pub company: Option<Company>,
     /// What is known of the path.
     pub path: PathStats,
     /// What became of packets on the path.

@@ -21,12 +21,13 @@ use core::time::Duration;
 
 use fulmar_units::{Instant, Rate};
 
-use super::{CongestionController, Cubic, CubicConfig, SendBudget};
+use super::{Company, CongestionController, Cubic, CubicConfig, SendBudget};
 use crate::{Feedback, PathView};
 
 mod ablation;
 mod aggregation;
 mod backlog;
+mod belief;
 mod beside_bbr;
 mod carried;
 mod competitive;
@@ -448,5 +449,9 @@ impl CongestionController for Auto {
 
     fn phase(&self) -> &'static str {
         self.phase.name()
+    }
+
+    fn company(&self) -> Option<Company> {
+        self.belief()
     }
 }

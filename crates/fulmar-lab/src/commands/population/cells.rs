@@ -1,4 +1,5 @@
-//! Single cells: flows that share a link, rates that fall, thin links and ways back, a microwave oven.
+//! Single cells: flows that share a link and whom they take for company, rates that fall, thin links and
+//! ways back, a microwave oven.
 
 use super::line::{Figure, Line, Over};
 use super::plan::{Plan, Row};
@@ -58,6 +59,58 @@ const THIN: &[&str] = &[
     "--rate 100M --rtt 20ms --loss 25% --jitter 200us -t 10",
 ];
 
+/// Who shares the path with the first flow, and how.
+const COMPANY: &[(&str, &[&str])] = &[
+    (
+        "nobody",
+        &[
+            "--rate 50M --rtt 30ms",
+            "--rate 50M --rtt 30ms --loss 5%",
+            "--rate 50M --rtt 30ms --loss 20%",
+            "--rate 50M --rtt 30ms --loss 2% --jitter 2ms",
+            "--rate 20M --rtt 100ms --loss 5% --burst 8",
+            "--rate 10M --rtt 20ms --queue-bdp 0.3 --loss 1%",
+            "--rate 10M --rtt 80ms --jitter 20ms --loss 5%",
+            "--rate 5M --rtt 50ms --back-jitter 5ms --mark 0.1%",
+        ],
+    ),
+    (
+        "kin",
+        &[
+            "--rate 50M --rtt 30ms --flows 2 --stagger 1s",
+            "--rate 50M --rtt 30ms --flows 4 --loss 2%",
+            "--rate 50M --rtt 30ms --flows 10 --stagger 200ms",
+            "--rate 50M --rtt 30ms --flows 4 --queue-bdp 0.25 --loss 10%",
+        ],
+    ),
+    (
+        "yielding",
+        &[
+            "--profile {profile},cubic --rate 50M --rtt 30ms",
+            "--profile {profile},cubic --rate 50M --rtt 30ms --queue-bdp 4",
+            "--profile {profile},cubic --rate 20M --rtt 80ms --loss 0.1%",
+            "--profile {profile},cubic,cubic --rate 50M --rtt 30ms --stagger 1s",
+        ],
+    ),
+    (
+        "insisting",
+        &[
+            "--profile {profile},bbr --rate 50M --rtt 30ms",
+            "--profile {profile},bbr --rate 50M --rtt 30ms --queue-bdp 2 --loss 2%",
+            "--profile {profile},bbr --rate 20M --rtt 80ms --stagger 2s",
+            "--profile {profile},bbr,bbr --rate 50M --rtt 30ms --stagger 1s",
+        ],
+    ),
+    (
+        "policer",
+        &[
+            "--rate 100M --rtt 30ms --policer 20M/64kB",
+            "--rate 100M --rtt 30ms --policer 50M/200kB --flows 4 --stagger 500ms",
+            "--rate 100M --rtt 80ms --policer 10M/100kB --loss 1%",
+        ],
+    ),
+];
+
 /// The tables that are to be filled.
 pub(super) fn plans(is_quick: bool) -> Vec<Plan> {
     let seeds = if is_quick { 1 } else { 6 };
@@ -89,6 +142,7 @@ pub(super) fn plans(is_quick: bool) -> Vec<Plan> {
             rows: falls(),
             seeds,
         },
+        company(if is_quick { 2 } else { 10 }),
         Plan {
             name: "Thin links and ways back, and heavy losses".into(),
             about: "The least of the seeds and their mean.".into(),
@@ -106,6 +160,32 @@ fn rows(cells: &[&str], figures: &[(Figure, Over)]) -> Vec<Row> {
         Row { name: format!("`{flags}`"), lines: vec![line] }
     };
     cells.iter().map(row).collect()
+}
+
+/// A confusion matrix: who is there, and who is taken to be.
+fn company(seeds: u64) -> Plan {
+    let who = || COMPANY.iter().map(|(who, _)| *who);
+    let figures: Vec<_> =
+        who().map(Some).chain([None]).map(|who| (Figure::Company(who), Over::Mean)).collect();
+    let rows = COMPANY.iter().flat_map(|(who, cells)| {
+        let mut rows = rows(cells, &figures);
+        for row in &mut rows {
+            row.name = format!("{who}: {}", row.name);
+            row.lines.iter_mut().for_each(|line| line.flags.push_str(" -t 25 --series 100ms"));
+        }
+        rows
+    });
+    Plan {
+        name: "Who shares the path".into(),
+        about:
+            "Who is there, and the share of the time from 5 to 25 s (`-t 25 --series 100ms`) in which the \
+                first flow takes nobody, flows of its kind, flows that yield to loss (CUBIC), flows that do \
+                not (BBR) or a policer to be there, or cannot tell."
+                .into(),
+        columns: who().chain(["open"]).map(Into::into).collect(),
+        rows: rows.collect(),
+        seeds,
+    }
 }
 
 fn falls() -> Vec<Row> {

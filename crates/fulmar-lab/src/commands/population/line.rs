@@ -9,6 +9,9 @@ use crate::sample::Sample;
 /// What stands in the flags for the profile that is tried.
 const PROFILE: &str = "{profile}";
 
+/// By then a flow should know who shares its path.
+const TOLD_FROM_SECONDS: f64 = 5.0;
+
 /// What is taken from a run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
@@ -26,6 +29,9 @@ pub(super) enum Figure {
     QueueMs,
     /// The second in which least arrived, from this one on, Mb/s.
     WorstSecond(u32),
+    /// The share of the time from [`TOLD_FROM_SECONDS`] on in which the first flow takes these to share the
+    /// path, or cannot tell.
+    Company(Option<&'static str>),
 }
 
 /// How a figure of several seeds is written.
@@ -90,8 +96,16 @@ impl Figure {
                 .map_or(0.0, |link| 100.0 * link.share_of_offered(link.dropped.saturating_add(link.policed))),
             Self::QueueMs => outcome.queue_delay.mean_ms,
             Self::WorstSecond(from) => worst_second(&outcome.series, from),
+            Self::Company(who) => share_of_time(&outcome.series, who),
         }
     }
+}
+
+/// Of the first flow.
+fn share_of_time(series: &[Sample], who: Option<&str>) -> f64 {
+    let told: Vec<_> = series.iter().filter(|at| at.flow == 0 && at.t >= TOLD_FROM_SECONDS).collect();
+    let count = told.iter().filter(|sample| sample.company.as_deref() == who).count();
+    count as f64 / told.len().max(1) as f64
 }
 
 /// Of a flow whose values were recorded at least each second.
@@ -119,6 +133,27 @@ mod tests {
         assert_eq!(worst_second(&series, 1), 2.0);
         assert_eq!(worst_second(&series, 3), 8.0);
         assert_eq!(worst_second(&series, 4), 0.0, "no second is left");
+    }
+
+    #[test]
+    fn who_is_taken_to_be_there_counts_from_the_fifth_second_on_and_for_the_first_flow() {
+        let at = |t, flow, who: Option<&str>| Sample {
+            t,
+            flow,
+            company: who.map(Into::into),
+            ..Sample::default()
+        };
+        let series = [
+            at(4.9, 0, Some("kin")),
+            at(5.0, 0, Some("nobody")),
+            at(5.0, 1, Some("kin")),
+            at(6.0, 0, None),
+            at(7.0, 0, None),
+            at(8.0, 0, Some("kin")),
+        ];
+        let shares =
+            [Some("nobody"), Some("kin"), None, Some("policer")].map(|who| share_of_time(&series, who));
+        assert_eq!(shares, [0.25, 0.25, 0.5, 0.0]);
     }
 
     #[test]
