@@ -193,11 +193,12 @@ pub(crate) fn take_packet_drops(socket: &File) -> io::Result<u64> {
 
 /// Asks for exact timers and, where that is allowed, real-time priority for the calling thread.
 pub(crate) fn be_punctual() {
-    // SAFETY: neither call keeps a pointer. Both may be refused, which costs punctuality only, and that is
-    // measured.
+    // SAFETY: neither call keeps a pointer, and parameters are numbers, of which musl has more. Both may be
+    // refused, which costs punctuality only, and that is measured.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0);
-        let parameters = libc::sched_param { sched_priority: 10 };
+        let mut parameters: libc::sched_param = zeroed();
+        parameters.sched_priority = 10;
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters);
     }
 }
