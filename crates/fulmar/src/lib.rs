@@ -106,8 +106,8 @@
 //!
 //! # Features
 //!
-//! `aws-lc`, on by default: packets, signatures and key exchange by AWS-LC where it is faster than ring, which
-//! is there in any case. Off, a program has some hundred kilobytes less.
+//! `aws-lc`, on by default: packets, signatures and key exchange by AWS-LC where it is faster than ring,
+//! which is there in any case. Off, a program has some hundred kilobytes less.
 //!
 //! `systems`, on by default: the profiles of five published systems, as the program has them. Off, there are
 //! `auto` and the yardsticks; whoever asks for another is told that it is not built in, and a peer can ask

@@ -46,8 +46,8 @@ const CORE: &[&str] = &[
 ];
 
 /// Crates that bring sockets, clocks, threads or a global random generator. (aws-lc, ring and rustls are
-/// allowed: the engine drives their QUIC interface, which has neither; the keys they make are the one thing that must
-/// not be repeatable.)
+/// allowed: the engine drives their QUIC interface, which has neither; the keys they make are the one thing
+/// that must not be repeatable.)
 const NOT_IN_THE_CORE: &[&str] = &[
     "async-io",
     "async-std",

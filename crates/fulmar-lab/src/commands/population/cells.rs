@@ -1,6 +1,8 @@
 //! Single cells: flows that share a link and whom they take for company, rates that fall, thin links and
 //! ways back, a microwave oven.
 
+use fulmar_proto::control::Company;
+
 use super::line::{Figure, Line, Over};
 use super::plan::{Plan, Row};
 
@@ -60,9 +62,9 @@ const THIN: &[&str] = &[
 ];
 
 /// Who shares the path with the first flow, and how.
-const COMPANY: &[(&str, &[&str])] = &[
+const COMPANY: &[(Company, &[&str])] = &[
     (
-        "nobody",
+        Company::Nobody,
         &[
             "--rate 50M --rtt 30ms",
             "--rate 50M --rtt 30ms --loss 5%",
@@ -75,7 +77,7 @@ const COMPANY: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "kin",
+        Company::Kin,
         &[
             "--rate 50M --rtt 30ms --flows 2 --stagger 1s",
             "--rate 50M --rtt 30ms --flows 4 --loss 2%",
@@ -84,7 +86,7 @@ const COMPANY: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "yielding",
+        Company::Yielding,
         &[
             "--profile {profile},cubic --rate 50M --rtt 30ms",
             "--profile {profile},cubic --rate 50M --rtt 30ms --queue-bdp 4",
@@ -93,7 +95,7 @@ const COMPANY: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "insisting",
+        Company::Insisting,
         &[
             "--profile {profile},bbr --rate 50M --rtt 30ms",
             "--profile {profile},bbr --rate 50M --rtt 30ms --queue-bdp 2 --loss 2%",
@@ -102,7 +104,7 @@ const COMPANY: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "policer",
+        Company::Policer,
         &[
             "--rate 100M --rtt 30ms --policer 20M/64kB",
             "--rate 100M --rtt 30ms --policer 50M/200kB --flows 4 --stagger 500ms",
@@ -154,9 +156,14 @@ pub(super) fn plans(is_quick: bool) -> Vec<Plan> {
 }
 
 fn rows(cells: &[&str], figures: &[(Figure, Over)]) -> Vec<Row> {
+    rows_with(cells, "", figures)
+}
+
+/// The same with flags that all have, and their names do not show.
+fn rows_with(cells: &[&str], more: &str, figures: &[(Figure, Over)]) -> Vec<Row> {
     let row = |flags: &&str| {
         let profile = if flags.contains("--profile") { "" } else { "--profile {profile} " };
-        let line = Line { flags: format!("{profile}{flags}"), figures: figures.to_vec() };
+        let line = Line { flags: format!("{profile}{flags}{more}"), figures: figures.to_vec() };
         Row { name: format!("`{flags}`"), lines: vec![line] }
     };
     cells.iter().map(row).collect()
@@ -168,11 +175,8 @@ fn company(seeds: u64) -> Plan {
     let figures: Vec<_> =
         who().map(Some).chain([None]).map(|who| (Figure::Company(who), Over::Mean)).collect();
     let rows = COMPANY.iter().flat_map(|(who, cells)| {
-        let mut rows = rows(cells, &figures);
-        for row in &mut rows {
-            row.name = format!("{who}: {}", row.name);
-            row.lines.iter_mut().for_each(|line| line.flags.push_str(" -t 25 --series 100ms"));
-        }
+        let mut rows = rows_with(cells, " -t 25 --series 100ms", &figures);
+        rows.iter_mut().for_each(|row| row.name = format!("{}: {}", who.name(), row.name));
         rows
     });
     Plan {
@@ -182,7 +186,7 @@ fn company(seeds: u64) -> Plan {
                 first flow takes nobody, flows of its kind, flows that yield to loss (CUBIC), flows that do \
                 not (BBR) or a policer to be there, or cannot tell."
                 .into(),
-        columns: who().chain(["open"]).map(Into::into).collect(),
+        columns: who().map(Company::name).chain(["open"]).map(Into::into).collect(),
         rows: rows.collect(),
         seeds,
     }
@@ -190,9 +194,5 @@ fn company(seeds: u64) -> Plan {
 
 fn falls() -> Vec<Row> {
     let figures = [(Figure::WorstSecond(13), Over::Least), (Figure::Dropped, Over::Mean)];
-    let mut rows = rows(&FALLS, &figures);
-    for line in rows.iter_mut().flat_map(|row| &mut row.lines) {
-        line.flags.push_str(" --series 1s");
-    }
-    rows
+    rows_with(&FALLS, " --series 1s", &figures)
 }

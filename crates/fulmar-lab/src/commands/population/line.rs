@@ -1,6 +1,7 @@
 //! One run of `fulmar-lab sim`, written as its flags, and the figures that are taken from it.
 
 use clap::Parser;
+use fulmar_proto::control::Company;
 
 use super::super::sim;
 use crate::outcome::{Outcome, PAYLOAD_SHARE};
@@ -31,7 +32,7 @@ pub(super) enum Figure {
     WorstSecond(u32),
     /// The share of the time from [`TOLD_FROM_SECONDS`] on in which the first flow takes these to share the
     /// path, or cannot tell.
-    Company(Option<&'static str>),
+    Company(Option<Company>),
 }
 
 /// How a figure of several seeds is written.
@@ -102,7 +103,8 @@ impl Figure {
 }
 
 /// Of the first flow.
-fn share_of_time(series: &[Sample], who: Option<&str>) -> f64 {
+fn share_of_time(series: &[Sample], who: Option<Company>) -> f64 {
+    let who = who.map(Company::name);
     let told: Vec<_> = series.iter().filter(|at| at.flow == 0 && at.t >= TOLD_FROM_SECONDS).collect();
     let count = told.iter().filter(|sample| sample.company.as_deref() == who).count();
     count as f64 / told.len().max(1) as f64
@@ -137,22 +139,22 @@ mod tests {
 
     #[test]
     fn who_is_taken_to_be_there_counts_from_the_fifth_second_on_and_for_the_first_flow() {
-        let at = |t, flow, who: Option<&str>| Sample {
+        let at = |t, flow, who: Option<Company>| Sample {
             t,
             flow,
-            company: who.map(Into::into),
+            company: who.map(|who| who.name().into()),
             ..Sample::default()
         };
         let series = [
-            at(4.9, 0, Some("kin")),
-            at(5.0, 0, Some("nobody")),
-            at(5.0, 1, Some("kin")),
+            at(4.9, 0, Some(Company::Kin)),
+            at(5.0, 0, Some(Company::Nobody)),
+            at(5.0, 1, Some(Company::Kin)),
             at(6.0, 0, None),
             at(7.0, 0, None),
-            at(8.0, 0, Some("kin")),
+            at(8.0, 0, Some(Company::Kin)),
         ];
-        let shares =
-            [Some("nobody"), Some("kin"), None, Some("policer")].map(|who| share_of_time(&series, who));
+        let shares = [Some(Company::Nobody), Some(Company::Kin), None, Some(Company::Policer)]
+            .map(|who| share_of_time(&series, who));
         assert_eq!(shares, [0.25, 0.25, 0.5, 0.0]);
     }
 
