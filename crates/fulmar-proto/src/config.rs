@@ -31,6 +31,7 @@ pub struct TransportConfig {
     pub(crate) receive_window_initial_bytes: Option<u64>,
     pub(crate) stream_receive_window_bytes: u64,
     pub(crate) send_buffer_bytes: u64,
+    pub(crate) stream_send_buffer_bytes: u64,
     pub(crate) symbols_held_bytes: u64,
     pub(crate) decoder_symbols: u32,
     pub(crate) receive_memory_bytes: usize,
@@ -64,6 +65,7 @@ impl Default for TransportConfig {
             receive_window_initial_bytes: None,
             stream_receive_window_bytes: 48 << 20,
             send_buffer_bytes: 4 << 20,
+            stream_send_buffer_bytes: 256 << 10,
             symbols_held_bytes: 96 << 20,
             decoder_symbols: 4096,
             receive_memory_bytes: 16 << 20,
@@ -216,6 +218,9 @@ bounded_setters! {
     stream_receive_window_bytes: u64 = BYTES;
     /// Bytes written and not yet packed into symbols, at most, over all streams. Default: 4 MiB.
     send_buffer_bytes: u64 = BYTES;
+    /// The same for one stream: a writer that waits is woken when half of it has left. Writers in threads of
+    /// their own, which are woken at a price, want more. Default: 256 KiB.
+    stream_send_buffer_bytes: u64 = BYTES;
     /// Bytes of symbols sent and not yet known to be decoded, at most. Default: 96 MiB.
     symbols_held_bytes: u64 = BYTES;
     /// Symbols the decoder retains for repair symbols to refer to, with long symbols fewer. Default: 4096.
@@ -452,6 +457,7 @@ mod tests {
             refused(config.receive_window_initial_bytes(Some(0))),
             refused(config.stream_receive_window_bytes(0)),
             refused(config.send_buffer_bytes(0)),
+            refused(config.stream_send_buffer_bytes(0)),
             refused(config.symbols_held_bytes(0)),
             refused(config.decoder_symbols(0)),
             refused(config.streams_bi((1 << 60) + 1)),

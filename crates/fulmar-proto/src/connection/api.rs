@@ -314,6 +314,12 @@ impl Connection {
         self.unsettled_at.is_some() && !self.is_closed()
     }
 
+    /// Something waits to be sent that flow control lets go: data, or what flow control itself has to tell.
+    /// Reading from a stream may lead to that.
+    pub fn has_pending(&self) -> bool {
+        self.streams.has_pending()
+    }
+
     /// Something written has not reached the peer yet, as far as this end knows.
     pub fn has_unacked(&self) -> bool {
         !self.streams.is_idle() || !self.coding.is_all_delivered()

@@ -191,6 +191,7 @@ pub(super) fn stream_config(config: &TransportConfig) -> StreamConfig {
             .unwrap_or(INITIAL_WINDOW_BYTES)
             .min(config.receive_window_bytes),
         connection_window_bytes_max: config.receive_window_bytes,
+        stream_send_buffer_bytes_max: config.stream_send_buffer_bytes,
         send_buffer_bytes_max: config.send_buffer_bytes,
         ..StreamConfig::default()
     }
