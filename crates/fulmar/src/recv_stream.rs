@@ -6,12 +6,12 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use fulmar_proto as proto;
-use proto::StreamId;
 use proto::stream::Read;
+use proto::{Instant, StreamId};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::clock;
-use crate::connection::shared::{Handle, State};
+use crate::connection::shared::Handle;
 use crate::error::{ClosedStream, ReadError, ReadExactError, ReadToEndError};
 
 /// Receives, in order, the bytes that the peer's [`SendStream`](crate::SendStream) sends.
@@ -55,10 +55,7 @@ impl RecvStream {
     /// Cancel-safe.
     pub async fn read_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>, ReadError> {
         let id = self.id;
-        std::future::poll_fn(|cx| {
-            self.poll_with(cx, |state| state.proto.read_chunk(clock::now(), id, bytes_max))
-        })
-        .await
+        std::future::poll_fn(|cx| self.poll_with(cx, |proto, now| proto.read_chunk(now, id, bytes_max))).await
     }
 
     /// Fills `out`. Not cancel-safe: one that was given up may have read a part.
@@ -105,13 +102,13 @@ impl RecvStream {
             return Poll::Ready(Ok(Some(0)));
         }
         let id = self.id;
-        self.poll_with(cx, |state| state.proto.read(clock::now(), id, out))
+        self.poll_with(cx, |proto, now| proto.read(now, id, out))
     }
 
     fn poll_with<T>(
         &mut self,
         cx: &mut Context<'_>,
-        read: impl FnOnce(&mut State) -> Result<Read<T>, proto::stream::ReadError>,
+        read: impl FnOnce(&mut proto::Connection, Instant) -> Result<Read<T>, proto::stream::ReadError>,
     ) -> Poll<Result<Option<T>, ReadError>> {
         match self.end {
             Some(End::Finished) => return Poll::Ready(Ok(None)),
@@ -122,7 +119,8 @@ impl RecvStream {
         let (id, end) = (self.id, &mut self.end);
         let mut over = |how| *end = Some(how);
         self.connection.act_if(|state| {
-            let result = match read(state) {
+            let now = clock::now();
+            let result = match read(&mut state.proto, now) {
                 Ok(Read::Data(data)) => Ok(Some(data)),
                 Ok(Read::End) => {
                     over(End::Finished);
@@ -143,8 +141,7 @@ impl RecvStream {
                     }
                 },
             };
-            // What was read may have opened a window that the peer waits for.
-            (Poll::Ready(result), true)
+            (Poll::Ready(result), state.has_work_after_read(now))
         })
     }
 }

@@ -35,9 +35,6 @@ const BATCHES_PER_TURN: usize = 2;
 /// Wait before looking again at a time that has come and yet left nothing to do.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// What a connection holds is looked at so often, at most: one Gb/s brings a megabyte in that time.
-const WEIGH_EVERY: Duration = Duration::from_millis(10);
-
 /// Drives one connection to its end.
 pub(crate) struct ConnectionDriver {
     connection: Arc<ConnectionShared>,
@@ -50,7 +47,6 @@ pub(crate) struct ConnectionDriver {
     alarm_at: Option<Instant>,
     blocked: Option<Blocked>,
     share: Share,
-    weighed_at: Option<Instant>,
     endpoint_events: Vec<EndpointEvent>,
     /// Nothing is answered that was sent there.
     silent: Option<SocketAddr>,
@@ -90,7 +86,6 @@ impl ConnectionDriver {
         share.set(HANDSHAKE_BYTES);
         Self {
             share,
-            weighed_at: None,
             connection,
             endpoint,
             handle,
@@ -225,10 +220,10 @@ impl ConnectionDriver {
 
     /// Tells the endpoint what the connection holds, and what that means for it.
     fn weigh(&mut self, now: Instant, state: &mut State) {
-        if self.weighed_at.is_some_and(|at| now < at + WEIGH_EVERY) {
+        if !state.is_to_be_weighed(now) {
             return;
         }
-        self.weighed_at = Some(now);
+        state.weighed_at = Some(now);
         let own_bytes = if state.proto.is_handshaking() { HANDSHAKE_BYTES } else { CONNECTION_BYTES };
         if state.proto.is_closed() {
             // Soon it lets go of nearly everything.

@@ -29,6 +29,9 @@ use crate::socket::Socket;
 /// After its last handle is gone, a connection may go on for so long to deliver what was written.
 const LINGER: Duration = Duration::from_secs(30);
 
+/// What a connection holds is looked at so often, at most: one Gb/s brings a megabyte in that time.
+const WEIGH_EVERY: Duration = Duration::from_millis(10);
+
 /// One connection.
 pub(crate) struct ConnectionShared {
     state: Mutex<State>,
@@ -77,6 +80,8 @@ pub(crate) struct State {
     pub(crate) is_close_sent: bool,
     /// Another port may help, as the endpoint has not heard yet.
     pub(crate) is_path_silent: bool,
+    /// When what it holds was last looked at.
+    pub(crate) weighed_at: Option<Instant>,
     /// When the connection is closed although not everything is delivered: set once nobody holds it any more.
     pub(crate) linger_until: Option<Instant>,
     /// What it holds of the endpoint's memory, once nobody drives it any more.
@@ -157,6 +162,7 @@ impl ConnectionShared {
                 is_given_up: false,
                 is_close_sent: false,
                 is_path_silent: false,
+                weighed_at: None,
                 linger_until: None,
                 remains: None,
             }),
@@ -309,6 +315,17 @@ impl State {
     pub(crate) fn shutdown(&mut self, now: Instant, code: u64, reason: Bytes) {
         self.is_shutting_down = true;
         self.proto.shutdown(now, code, reason);
+    }
+
+    /// It is time to look at what the connection holds.
+    pub(crate) fn is_to_be_weighed(&self, now: Instant) -> bool {
+        self.weighed_at.is_none_or(|at| now >= at + WEIGH_EVERY)
+    }
+
+    /// Something was read: whether that leaves something to do for the driver, most often a window that the
+    /// peer waits for. To wake it in another thread for nothing costs more than reading does.
+    pub(crate) fn has_work_after_read(&self, now: Instant) -> bool {
+        self.proto.has_pending() || self.is_to_be_weighed(now)
     }
 
     /// The driver of this connection is to be woken when there is something to do.

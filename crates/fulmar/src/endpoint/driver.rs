@@ -3,7 +3,8 @@
 //!
 //! A datagram is decrypted where it was received; nothing is copied or queued on the way to its connection,
 //! whose lock is taken once for all consecutive datagrams of a batch. Handshakes are the exception: they are
-//! left to the connections' own tasks. Those who wait for a connection are woken once per batch.
+//! left to the connections' own tasks. Those who wait for a connection are woken once, when what came for it
+//! at a time is decrypted.
 //!
 //! The endpoint's state is needed to find a datagram's connection, and let go before anything is decrypted. A
 //! panic in what a connection makes of a datagram ends that connection.
@@ -79,7 +80,9 @@ pub(super) struct Driver {
     place: usize,
     /// Answers to datagrams of no connection, until they are sent.
     responses: Vec<Batch>,
+    /// Who waits for something of the connection that the last datagrams were for.
     wakers: Wakers,
+    wakes_for: Option<ConnectionHandle>,
     endpoint_events: Vec<EndpointEvent>,
     /// In a row.
     errors: u32,
@@ -99,6 +102,7 @@ impl Driver {
             place,
             responses: Vec::new(),
             wakers: Wakers::new(),
+            wakes_for: None,
             endpoint_events: Vec::new(),
             errors: 0,
             is_in_use: false,
@@ -156,6 +160,7 @@ impl Driver {
         }
         let result = self.receive(cx, socket, &mut buffer);
         BUFFER.set(buffer);
+        self.wake_waiting();
         result
     }
 
@@ -233,6 +238,12 @@ impl Driver {
                 self.deliver_run(run);
             }
         }
+    }
+
+    /// Wakes those who wait for what has been decrypted.
+    pub(super) fn wake_waiting(&mut self) {
+        self.wakes_for = None;
+        wake_all(&mut self.wakers);
     }
 
     /// Finds out where some datagrams belong: the part that needs the endpoint's state. Nothing if there are
@@ -313,6 +324,10 @@ impl Driver {
     fn deliver_run(&mut self, run: Run<'_>) {
         let Run { handle, connection, arrivals } = run;
         let mut arrivals = arrivals.into_iter().peekable();
+        if self.wakes_for.replace(handle) != Some(handle) {
+            // Now, and not when all is done: they can begin while this task decrypts for others.
+            wake_all(&mut self.wakers);
+        }
         if !connection.inbox.is_bypassed() {
             while arrivals.next_if(|arrival| arrival.wait_in(&connection)).is_some() {}
             self.wakers.extend(connection.inbox.take_driver());
@@ -341,8 +356,6 @@ impl Driver {
         if !self.endpoint_events.is_empty() {
             self.endpoint.take_events(handle, &connection, &mut self.endpoint_events);
         }
-        // Now, and not when all is done: they can begin while this task decrypts for others.
-        wake_all(&mut self.wakers);
         driver.into_iter().for_each(|driver| self.endpoint.turns.wake(&connection, driver));
     }
 }

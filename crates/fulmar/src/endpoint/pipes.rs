@@ -109,8 +109,10 @@ async fn read<S: AsyncRead>(
             .take()
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no datagram has this length"))?;
         let socket = endpoint.lock().socket.clone();
-        let delivering =
-            || driver.deliver(&socket, 1, datagrams.into_iter().map(|datagram| (meta, datagram)));
+        let delivering = || {
+            driver.deliver(&socket, 1, datagrams.into_iter().map(|datagram| (meta, datagram)));
+            driver.wake_waiting();
+        };
         caught(delivering).map_err(io::Error::other)?;
     }
 }
