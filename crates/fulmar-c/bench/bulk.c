@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { PIECE = 1 << 18, BATCH = 16, DATAGRAM = 65536, SOCKET_BUFFER = 8 << 20 };
+enum { PIECE = 1 << 18, BATCH = 16, FED_AT_ONCE = 4, DATAGRAM = 65536, SOCKET_BUFFER = 8 << 20 };
 
 static double seconds;
 static uint8_t key[32];
@@ -131,10 +131,10 @@ typedef struct {
     uint8_t *buffer;
 } end;
 
-/* Feeds what has come; whether there was something. */
+/* Feeds what has come, but not so much that the peer would wait for its ACKs; whether there was something. */
 static int feed(end *at) {
     int round;
-    for (round = 0; round < BATCH; round++) {
+    for (round = 0; round < FED_AT_ONCE; round++) {
         union {
             char bytes[CMSG_SPACE(sizeof(int)) * 2];
             struct cmsghdr align;

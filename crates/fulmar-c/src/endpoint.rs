@@ -24,6 +24,9 @@ use crate::memory;
 const ACCEPTED_MAX: usize = 64;
 /// After ful_endpoint_free the peers get so long to hear of it.
 const LAST_WORDS: Duration = Duration::from_millis(50);
+/// What a stream takes before its writer waits. The thread that drives wakes it when half has left, and that
+/// is dear: with the default of 256 KiB threads took turns ten thousand times a second.
+const STREAM_SEND_BUFFER_BYTES: u64 = 1 << 20;
 
 /// A UDP socket with any number of connections, and the thread that drives them.
 pub struct ful_endpoint {
@@ -116,8 +119,9 @@ async fn drive(endpoint: Endpoint, stopped: oneshot::Receiver<()>) {
 }
 
 impl ful_endpoint {
-    fn new(settings: &Settings) -> Result<Self, Failure> {
+    fn new(mut settings: Settings) -> Result<Self, Failure> {
         let io = |error: std::io::Error| Failure::new(FUL_ERR_IO, error);
+        settings.transport.stream_send_buffer_bytes(STREAM_SEND_BUFFER_BYTES)?;
         let server = settings.server()?;
         let serves = server.is_some();
         let opens = match (&settings.trust, settings.client()) {
@@ -205,7 +209,7 @@ pub unsafe extern "C" fn ful_endpoint_new(
 ) -> i32 {
     guard(|| {
         // SAFETY: as the header asks.
-        let made = unsafe { Settings::read(config) }.and_then(|settings| ful_endpoint::new(&settings));
+        let made = unsafe { Settings::read(config) }.and_then(ful_endpoint::new);
         match made {
             // SAFETY: as the header asks.
             Ok(endpoint) => unsafe { memory::give(out, endpoint) },

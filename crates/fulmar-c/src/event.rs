@@ -69,12 +69,16 @@ pub(crate) struct Queue {
     /// For those who wait here and poll nothing.
     filled: Condvar,
     signal: Signal,
+    /// Somebody has asked for the descriptor: only then it is kept up to date, by a system call for each time
+    /// that the queue fills or empties.
+    is_polled: AtomicBool,
 }
 
 impl Queue {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         let signal = Signal::new()?;
-        Ok(Arc::new(Self { waiting: Mutex::default(), filled: Condvar::new(), signal }))
+        let is_polled = AtomicBool::new(false);
+        Ok(Arc::new(Self { waiting: Mutex::default(), filled: Condvar::new(), signal, is_polled }))
     }
 
     /// Nothing is left half done under it.
@@ -88,9 +92,21 @@ impl Queue {
             return;
         }
         waiting.push_back(interest.clone());
-        if waiting.len() == 1 {
+        if waiting.len() > 1 {
+            return;
+        }
+        if self.is_polled.load(Ordering::Relaxed) {
             self.signal.raise();
-            self.filled.notify_all();
+        }
+        // Whoever wakes up finds the lock free.
+        drop(waiting);
+        self.filled.notify_all();
+    }
+
+    /// There is nothing any more.
+    fn on_emptied(&self) {
+        if self.is_polled.load(Ordering::Relaxed) {
+            self.signal.clear();
         }
     }
 
@@ -99,7 +115,7 @@ impl Queue {
         let mut waiting = self.lock();
         let interest = waiting.pop_front()?;
         if waiting.is_empty() {
-            self.signal.clear();
+            self.on_emptied();
         }
         interest.is_posted.store(false, Ordering::Relaxed);
         let handle = interest.handle.address.load(Ordering::Relaxed);
@@ -133,6 +149,10 @@ impl Queue {
     }
 
     pub(crate) fn descriptor(&self) -> i32 {
+        let waiting = self.lock();
+        if !self.is_polled.swap(true, Ordering::Relaxed) && !waiting.is_empty() {
+            self.signal.raise();
+        }
         self.signal.descriptor()
     }
 
@@ -145,7 +165,7 @@ impl Queue {
             waiting.retain(|interest| !interest.is_retired.load(Ordering::Relaxed));
         }
         if waiting.is_empty() && !was_empty {
-            self.signal.clear();
+            self.on_emptied();
         }
     }
 }
@@ -252,5 +272,27 @@ mod tests {
         assert!(!queue.wait(Some(Duration::ZERO)));
         b.waker(FUL_EVENT_READABLE).wake();
         assert!(queue.wait(None));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_descriptor_says_what_was_there_before_it_was_asked_for() {
+        let queue = Queue::new().unwrap();
+        let interests = Interests::new(&queue, Of::Stream, &[FUL_EVENT_READABLE]);
+        let is_readable = || {
+            // SAFETY: the queue keeps it open.
+            let descriptor = unsafe { std::os::fd::BorrowedFd::borrow_raw(queue.descriptor()) };
+            let mut polled =
+                [rustix::event::PollFd::from_borrowed_fd(descriptor, rustix::event::PollFlags::IN)];
+            let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+            rustix::event::poll(&mut polled, Some(&none)).unwrap() == 1
+        };
+        interests.waker(FUL_EVENT_READABLE).wake();
+        assert!(is_readable());
+        assert!(queue.next().is_some() && !is_readable());
+        interests.waker(FUL_EVENT_READABLE).wake();
+        assert!(is_readable());
+        drop(interests);
+        assert!(!is_readable());
     }
 }
