@@ -102,9 +102,9 @@ def sync_peer(what, seconds, address, key, server_key):
     connection = fulmar.connect(address, identity=identity, trust=[server_key])
     until = time.monotonic() + seconds
     if what == "bulk":
-        stream = connection.open_one_way()
+        stream, piece = connection.open_one_way(), bytes(WRITE)
         while time.monotonic() < until:
-            stream.write(bytes(WRITE))
+            stream.write(piece)
         stream.finish()
         stream.delivered()
     elif what == "messages":

@@ -17,6 +17,10 @@ use crate::pending::Pending;
 use crate::process::{Kept, Process};
 use crate::reactor::Reactor;
 
+/// What a stream takes before its writer waits. The threads that drive wake it when half has left, and that is
+/// dear: by the default, for every 128 KiB.
+const STREAM_SEND_BUFFER_BYTES: u64 = 1 << 20;
+
 /// What a handshake gives.
 type Connected = PyResult<fulmar::Connection>;
 
@@ -96,6 +100,7 @@ impl Settings {
         let seconds =
             |seconds: Option<f64>| seconds.map(Duration::try_from_secs_f64).transpose().map_err(wrong);
         let mut transport = TransportConfig::default();
+        transport.stream_send_buffer_bytes(STREAM_SEND_BUFFER_BYTES).map_err(wrong)?;
         if let Some(profile) = &self.profile {
             transport.profile(Profile::parse(profile).map_err(wrong)?);
         }

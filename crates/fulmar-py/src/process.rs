@@ -1,16 +1,20 @@
 //! The threads that drive everything: made when first needed, and not there in a child after fork().
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError};
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::pending::poll_once;
+
 /// How long a call waits before it looks whether somebody has pressed Ctrl-C.
 const TICK: Duration = Duration::from_millis(50);
-/// A connection's two ends in one process keep two busy; more are for servers.
-const THREADS: usize = 2;
+/// One drives more than a program in Python takes, some 10 Gb/s. Of two, each takes the other's tasks, and a stream
+/// of bytes had two thirds of its speed (docs/languages.md).
+const THREADS: usize = 1;
 
 /// The threads, and whose they are.
 #[derive(Clone)]
@@ -51,8 +55,8 @@ impl Process {
         &self.runtime
     }
 
-    /// What `future` gives. The interpreter is released meanwhile. After `limit` seconds: TimeoutError, and
-    /// the future is dropped.
+    /// What `future` gives; where that takes time the interpreter is released meanwhile. After `limit` seconds:
+    /// TimeoutError, and the future is dropped.
     pub(crate) fn wait<T: Send>(
         &self,
         py: Python<'_>,
@@ -64,6 +68,12 @@ impl Process {
             limit.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
         let deadline = seconds.and_then(|limit| Instant::now().checked_add(limit));
         let mut future = std::pin::pin!(future);
+        // To release the interpreter, wait and take it again costs more than to read what is there.
+        let entered = self.runtime.enter();
+        if let Some(value) = poll_once(future.as_mut(), Waker::noop()) {
+            return Ok(value);
+        }
+        drop(entered);
         loop {
             let left = deadline.map_or(TICK, |at| at.saturating_duration_since(Instant::now()).min(TICK));
             let turn = || self.runtime.block_on(async { tokio::time::timeout(left, future.as_mut()).await });
