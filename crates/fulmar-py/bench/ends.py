@@ -1,4 +1,4 @@
-"""Two processes that send over loopback, for scripts/bench-bindings: ends.py bulk|messages|standing sync|aio|aioquic SECONDS.
+"""Two processes that send over loopback, for scripts/bench-bindings: ends.py bulk|messages|standing sync|aio|aioquic|iroh SECONDS.
 
 This process is the one that is measured: it reads in pieces of 64 KiB, receives messages, or writes to a peer that reads
 nothing. The other is started from here. One line of JSON is what came of it.
@@ -227,11 +227,60 @@ async def aioquic_peer(what, seconds, address):
             await asyncio.sleep(seconds + 1)
 
 
+# iroh, without its relays.
+
+async def iroh_endpoint(**options):
+    import iroh
+    iroh.iroh_ffi.uniffi_set_event_loop(asyncio.get_running_loop())
+    return await iroh.Endpoint.bind(iroh.EndpointOptions(preset=iroh.preset_minimal(), bind_addr="127.0.0.1:0",
+                                                         relay_mode=iroh.RelayMode.disabled(), **options))
+
+
+async def iroh_measures(what, seconds, start):
+    server = await iroh_endpoint(alpns=[b"bench"])
+    start(server.bound_sockets()[0], "", str(server.id()))
+    connection = await (await (await server.accept_next()).accept()).connect()
+    result = Count() if what == "bulk" else Standing(seconds)
+    if what == "bulk":
+        stream = await connection.accept_uni()
+        while chunk := await stream.read(READ):
+            result.add(len(chunk))
+        connection.close(0, b"")
+    else:
+        stream = await connection.open_uni()
+        while left := result.goes_on():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, seconds / 8)):
+                    await stream.write_all(bytes(WRITE))
+                    result.written += WRITE
+    await server.close()
+    return result
+
+
+async def iroh_peer(what, seconds, address, server_id):
+    import iroh
+    client = await iroh_endpoint()
+    address = iroh.EndpointAddr(iroh.EndpointId.from_string(server_id), None, [address])
+    connection = await client.connect(address, b"bench")
+    until = time.monotonic() + seconds
+    if what == "bulk":
+        stream, piece = await connection.open_uni(), bytes(WRITE)
+        while time.monotonic() < until:
+            await stream.write_all(piece)
+        await stream.finish()
+        await connection.closed()
+    else:
+        await asyncio.sleep(seconds + 1)
+    await client.close()
+
+
 def main():
     if sys.argv[1] == "peer":
         what, how, seconds, address, key, server_key = json.loads(sys.stdin.read())
         if how == "aioquic":
             asyncio.run(aioquic_peer(what, seconds, address))
+        elif how == "iroh":
+            asyncio.run(iroh_peer(what, seconds, address, server_key))
         else:
             sync_peer(what, seconds, address, key, server_key)
         return
@@ -247,7 +296,7 @@ def main():
     if how == "sync":
         result = sync_measures(what, seconds, start)
     else:
-        result = asyncio.run({"aio": aio_measures, "aioquic": aioquic_measures}[how](what, seconds, start))
+        result = asyncio.run({"aio": aio_measures, "aioquic": aioquic_measures, "iroh": iroh_measures}[how](what, seconds, start))
     if what == "standing":
         print(json.dumps(result.figures()))
         peers[0].terminate()
