@@ -1,5 +1,10 @@
 """The laboratory from Python."""
 
+import json
+import pathlib
+import sys
+import unittest.mock
+
 import pytest
 from fulmar import lab
 
@@ -65,3 +70,25 @@ def test_what_no_link_has_is_said():
         lab.sim(profile="nonsense")
     with pytest.raises(ValueError, match="lists of one length"):
         lab.sim(["auto"], traffic=["bulk", "bulk"])
+
+
+NOTEBOOK = pathlib.Path(__file__).parent.parent / "examples/goodput-against-loss.ipynb"
+
+
+@pytest.mark.skipif(not NOTEBOOK.exists(), reason="the notebook is beside the sources")
+def test_the_notebook_draws_three_lines_and_the_limit(monkeypatch):
+    pyplot = unittest.mock.MagicMock()
+    axes = unittest.mock.MagicMock()
+    pyplot.subplots.return_value = None, axes
+    monkeypatch.setitem(sys.modules, "matplotlib", unittest.mock.MagicMock(pyplot=pyplot))
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
+    monkeypatch.chdir(NOTEBOOK.parent)
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    # Not to draw the same picture, but to see that it can be drawn.
+    short = code.replace("seconds = 15", "seconds = 1").replace('rate="100M"', 'rate="10M"')
+    assert short != code
+    exec(compile(short, NOTEBOOK.name, "exec"), {})
+    fulmar, bbr, cubic, limit = (call.args[1] for call in axes.plot.call_args_list)
+    assert limit[0] == 100 and len(fulmar) == len(bbr) == len(cubic) == 7
+    assert all(3 < goodput < 10 for goodput in fulmar) and bbr[1] > 10 * cubic[1]
