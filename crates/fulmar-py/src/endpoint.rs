@@ -17,8 +17,8 @@ use crate::pending::Pending;
 use crate::process::{Kept, Process};
 use crate::reactor::Reactor;
 
-/// What a stream takes before its writer waits. The threads that drive wake it when half has left, and that is
-/// dear: by the default, for every 128 KiB.
+/// What a stream takes before its writer waits. The thread that drives wakes it when half has left, and that
+/// is dear: by the default, for every 128 KiB.
 const STREAM_SEND_BUFFER_BYTES: u64 = 1 << 20;
 
 /// What a handshake gives.

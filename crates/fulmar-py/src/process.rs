@@ -12,8 +12,8 @@ use crate::pending::poll_once;
 
 /// How long a call waits before it looks whether somebody has pressed Ctrl-C.
 const TICK: Duration = Duration::from_millis(50);
-/// One drives more than a program in Python takes, some 10 Gb/s. Of two, each takes the other's tasks, and a stream
-/// of bytes had two thirds of its speed (docs/languages.md).
+/// One drives more than a program in Python takes, some 10 Gb/s. Of two, each takes the other's tasks, and a
+/// stream of bytes had two thirds of its speed (docs/languages.md).
 const THREADS: usize = 1;
 
 /// The threads, and whose they are.
@@ -55,8 +55,8 @@ impl Process {
         &self.runtime
     }
 
-    /// What `future` gives; where that takes time the interpreter is released meanwhile. After `limit` seconds:
-    /// TimeoutError, and the future is dropped.
+    /// What `future` gives; where that takes time the interpreter is released meanwhile. After `limit`
+    /// seconds: TimeoutError, and the future is dropped.
     pub(crate) fn wait<T: Send>(
         &self,
         py: Python<'_>,
