@@ -62,12 +62,12 @@ impl Chapter {
     }
 
     /// Takes over the cells that a kept table of the same experiment knows better: more runs of the same
-    /// scenario by this engine.
+    /// scenario by this engine, or stale ones where there is nothing else.
     pub fn complete_by(&mut self, kept: Self) {
         let experiment = &self.experiment;
         let runs = |row: &Row, scenario: &ScenarioHash| {
             let is_good = row.provenance.scenario.is_some() && !is_stale(experiment, row, scenario);
-            if is_good { row.runs() } else { 0 }
+            (if is_good { row.runs() } else { 0 }, row.runs())
         };
         let own_rows = self.rows.iter_mut().zip(&mut self.firsts).zip(&self.scenarios);
         for (((row, first), scenario), other) in own_rows.zip(kept.rows) {

@@ -108,8 +108,8 @@ fn a_wrong_result_is_noticed() {
     assert_eq!(verdict(none), Verdict::Absent);
 }
 
-/// Of two tables of the same runs the one with more of them counts; one of another scenario is stale, and
-/// counts for nothing.
+/// Of two tables of the same runs the one with more of them counts; one of another scenario is stale, is shown
+/// where there is nothing else, and counts for nothing.
 #[test]
 fn a_kept_table_counts_where_it_knows_more() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,10 +124,14 @@ fn a_kept_table_counts_where_it_knows_more() {
     let other = TEXT.replace("rtt = '10ms'", "rtt = '11ms'");
     let mut changed = read(&other, "");
     changed.complete_by(read(&other, &whole));
-    assert_eq!(runs(&changed), [0; 4]);
-    let mut changed = read(&other, &whole);
+    assert_eq!(runs(&changed), [2; 4]);
     changed.only_of_today();
     assert!(changed.is_stale() && changed.findings.iter().all(|(_, found)| *found == Finding::Unmeasured));
+    let once = whole.replace(",2,", ",1,");
+    let of_another = whole.replace(OurCode::Engine.commit(), "another").replace(COMMIT, "another");
+    let mut fresh = read(TEXT, &once);
+    fresh.complete_by(read(TEXT, &of_another));
+    assert_eq!(fresh.to_csv().unwrap(), once, "a run of this engine is worth more than two of another");
 }
 
 /// A claim about another experiment's cell waits for that experiment, and fails by its figures.
