@@ -253,6 +253,8 @@ export interface ResultRow {
   where: string;
   title: string;
   verdict: Verdict;
+  /** False where the same runs and claims count with another row. */
+  counted: boolean;
   unit: string;
   cells: ResultCell[];
   /** Claims that do not hold. */

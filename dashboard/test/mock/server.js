@@ -42,6 +42,7 @@ function results() {
         where: /((Table|Figure) [\d.]+)/.exec(of("source"))?.[1] ?? "",
         title: of("title"),
         verdict: ratios.length === 0 ? "not comparable" : isNear ? "reproduced" : "differs",
+        counted: true,
         unit: of("y_label") || "Mbit/s",
         cells,
         not_held: [],

@@ -27,7 +27,7 @@ pub(crate) struct Results {
 struct Source {
     id: &'static str,
     title: &'static str,
-    /// How many of its tables and figures have each verdict that occurs.
+    /// How many of its tables and figures have each verdict that occurs; those of the same runs count once.
     counts: BTreeMap<Verdict, usize>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn read(experiments: &Path, report: &Path) -> Results {
     let rows = verdicts::read(report, &rows).unwrap_or(rows);
     let sources = SOURCES.map(|(id, title)| {
         let mut counts = BTreeMap::new();
-        for row in rows.iter().filter(|row| row.source == id) {
+        for row in rows.iter().filter(|row| row.source == id && row.counted) {
             *counts.entry(row.verdict).or_default() += 1;
         }
         Source { id, title, counts }
@@ -90,6 +90,7 @@ fn row(file: &Path, report: &Path) -> Option<ResultRow> {
         source: source(&experiment.name),
         place: place(&experiment.source),
         verdict: verdict(&cells),
+        counted: true,
         unit: unit(measure).into(),
         cells,
         not_held: Vec::new(),
@@ -255,6 +256,8 @@ mod tests {
         let row = results.rows.iter().find(of_table).unwrap();
         assert_eq!(row.unit, "s");
         assert!(row.cells.iter().any(|cell| cell.ratio.is_some_and(|ratio| ratio > 0.0)));
-        assert_eq!(results.sources.iter().flat_map(|s| s.counts.values()).sum::<usize>(), results.rows.len());
+        let counted = results.rows.iter().filter(|row| row.counted).count();
+        assert_eq!(results.sources.iter().flat_map(|s| s.counts.values()).sum::<usize>(), counted);
+        assert!(counted < results.rows.len(), "some figures have the runs of another");
     }
 }

@@ -228,6 +228,12 @@ function chosenRows(results: Results | null, source: string | null, verdict: Ver
     .sort((a, b) => place(a) - place(b));
 }
 
+/** How many rows there are, and how many of them count with another. */
+function heading(rows: ResultRow[]): string {
+  const beside = rows.filter((row) => !row.counted).length;
+  return `${rows.length} tables and figures${beside > 0 ? `, ${beside} counted with another` : ""}`;
+}
+
 export function ResultsPage({ source }: { source: string | null }) {
   const [results, setResults] = useState<Results | null>(null);
   const [error, setError] = useState<string | null>(null);
@@ -244,7 +250,7 @@ export function ResultsPage({ source }: { source: string | null }) {
       <Sources results={results} chosen={source} />
       <section class="panel verdicts" aria-label="verdicts">
         <header>
-          <h2>{rows.length} tables and figures</h2>
+          <h2 title="Those of the same runs and claims count once">{heading(rows)}</h2>
           <p class="note legend">
             {verdicts.map((name) => (
               <span key={name}>

@@ -47,6 +47,8 @@ pub(in crate::desk) struct ResultRow {
     pub(in crate::desk) place: String,
     pub(in crate::desk) title: String,
     pub(in crate::desk) verdict: Verdict,
+    /// False where the same runs and claims count with another row.
+    pub(in crate::desk) counted: bool,
     pub(in crate::desk) unit: String,
     pub(in crate::desk) cells: Vec<ResultCell>,
     /// Claims that do not hold.
