@@ -16,6 +16,9 @@ use crate::experiment::{Claim, Experiment, Finding};
 /// Claims that do not hold, or are open, that the table of verdicts has by name.
 const NAMES: usize = 3;
 
+/// What the evidence says of an item that counts with another, before its name; the desk reads it there.
+pub(crate) const COUNTED_WITH: &str = "Counts once with ";
+
 /// All sources.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -262,7 +265,7 @@ pub fn page(register: &Register, chapters: &[Chapter]) -> String {
         for item in &source.item {
             let judgement = judge(Some(&item.name), &item.experiments, chapters);
             let verdict = verdict_of(item, judgement.verdict);
-            let counted_with = item.counted_with.as_ref().map(|other| format!("Counts once with {other}"));
+            let counted_with = item.counted_with.as_ref().map(|other| format!("{COUNTED_WITH}{other}"));
             if counted_with.is_none() {
                 counts[verdict as usize] += 1;
             }

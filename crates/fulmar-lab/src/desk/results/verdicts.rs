@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::row::{ResultRow, Verdict, source};
+use crate::report::verdicts::COUNTED_WITH;
 
 /// One line of that table.
 struct Line<'a> {
@@ -57,7 +58,7 @@ fn row(line: &Line<'_>, experiments: &[ResultRow]) -> ResultRow {
         place: line.place.to_owned(),
         title: line.about.replace("\\|", "|"),
         verdict: line.verdict,
-        counted: !evidence.contains("Counts once with "),
+        counted: !evidence.contains(COUNTED_WITH),
         unit: named().next().map(|row| row.unit.clone()).unwrap_or_default(),
         cells: named().flat_map(|row| row.cells.iter().cloned()).collect(),
         not_held,
@@ -93,7 +94,7 @@ mod tests {
     const TABLE: &str = "# Results\n\n| source | published | verdict | what it shows | evidence |\n|---|---|---|---|---|\n\
         | [lt-tcp](lt-tcp.md) | Table 2.1 | differs | goodput \\| bursts | `lt-tcp-table-2.1`, `other` \
         0 of 2 claims hold, not: fast; r = 0.7 is best, open: light. It has no wings |\n\
-        | [dfcp](dfcp.md) | Figure 4.14 | absent | fairness |  has no experiment. Counts once with Figure 4.13 |\n\
+        | [dfcp](dfcp.md) | Figure 4.14 | absent | fairness |  has no experiment. Counts once with 4.13 |\n\
         \n## What the five systems must do\n\n| L1 | what | yes | evidence |\n";
 
     #[test]
